@@ -1,0 +1,5 @@
+"""`python -m scalerl` is the `scalerl` command."""
+
+from scalerl.cli.main import main
+
+main()
