@@ -1,0 +1,204 @@
+"""A loaded run: its header, evaluations and steps, and the curve that the fit takes from them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from scalerl.errors import UserError
+from scalerl.record.prompts import PerPrompt, binomial_stderr
+from scalerl.record.schema import HELD_OUT, Evaluation, Provenance, RunHeader
+
+if TYPE_CHECKING:
+    from scalerl.curve.series import Series, StderrKind
+
+AXES = ("device_hours", "flops", "tokens_trained", "tokens", "seconds", "steps")
+"""Compute axes, in the order in which the default is chosen."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run; `steps` rows are free-form metrics with `step` and `compute`."""
+
+    path: Path
+    header: RunHeader
+    evaluations: tuple[Evaluation, ...]
+    steps: tuple[dict[str, Any], ...] = ()
+    events: tuple[dict[str, Any], ...] = ()
+    timings: tuple[dict[str, Any], ...] = field(default=(), compare=False)
+    per_prompt: Mapping[tuple[str, int, int], PerPrompt] = field(default_factory=lambda: MappingProxyType({}))
+    warnings: tuple[str, ...] = field(default=(), compare=False)
+
+    @property
+    def name(self) -> str:
+        """The run's name in its header."""
+        return self.header.name
+
+    @property
+    def provenance(self) -> Provenance | None:
+        """What a reader took for x and y, what it dropped and why; None for scalerl's own records."""
+        return self.header.source
+
+    @property
+    def sets(self) -> dict[str, int]:
+        """Evaluation sets and how many distinct steps each was evaluated at, in order of appearance."""
+        seen: dict[str, set[int]] = {}
+        for evaluation in self.evaluations:
+            seen.setdefault(evaluation.set, set()).add(evaluation.step)
+        return {name: len(steps) for name, steps in seen.items()}
+
+    def default_set(self) -> str:
+        """The set with most points; of equals the held-out one, then the first. UserError without any."""
+        sets = self.sets
+        if not sets:
+            raise UserError(f"{self.path}: no evaluation in this run yet, so there is no curve")
+        return max(sets, key=lambda name: (sets[name], name == HELD_OUT))
+
+    def axes(self, set: str | None = None) -> tuple[str, ...]:
+        """Axes that every evaluation of the set has, in the order in which the default is chosen."""
+        chosen = self._of_set(set)
+        return tuple(a for a in AXES if all(axis_value(e, a) is not None for e in chosen))
+
+    def curve(self, set: str | None = None, axis: str | None = None) -> Series:
+        """Pass rate against compute. Repeats of one step are averaged; step 0 gives r0.
+
+        The default set is the one with most points, the default axis the first of AXES that every point has.
+        The standard error is the sampling part from per-prompt counts where the record has them, else the
+        line's own, else the binomial bound, else None.
+        """
+        from scalerl.curve.series import Series
+
+        name = set or self.default_set()
+        chosen = self._of_set(name)
+        axis = axis or self.axes(name)[0]
+        points = self._points(chosen, axis)
+        zero = [e for e in chosen if e.step == 0 or axis_value(e, axis) == 0.0]
+        r0, r0_stderr, _ = self._mean(zero) if zero else (None, None, "none")
+        errors = [error for _, _, error, _ in points]
+        known = [float(error) for error in errors if error is not None]
+        complete = len(known) == len(errors)
+        kinds = {kind for *_, kind in points}
+        kind: StderrKind = "per-prompt" if kinds == {"per-prompt"} else "binomial"
+        return Series(
+            compute=np.array([x for x, *_ in points], dtype=np.float64),
+            pass_rate=np.array([y for _, y, *_ in points], dtype=np.float64),
+            stderr=np.array(known, dtype=np.float64) if complete else None,
+            axis=axis,
+            name=self.name,
+            set=name,
+            held_out_hash=self.header.held_out_hash,
+            label=self.header.label(name),
+            stderr_kind=kind if complete else None,
+            r0=r0,
+            r0_stderr=r0_stderr,
+        )
+
+    def _of_set(self, set: str | None) -> list[Evaluation]:
+        name = set or self.default_set()
+        chosen = [e for e in self.evaluations if e.set == name]
+        if not chosen:
+            known = ", ".join(f"{n} ({count})" for n, count in self.sets.items()) or "none"
+            raise UserError(f"{self.path}: no evaluation set {name!r}; the run has: {known}")
+        return chosen
+
+    def _points(self, chosen: list[Evaluation], axis: str) -> list[tuple[float, float, float | None, str]]:
+        """(x, mean pass rate, stderr, its kind) in growing x; evaluations at one x are one point."""
+        if axis not in AXES:
+            raise UserError(f"{self.path}: no axis {axis!r}; axes are {', '.join(AXES)}")
+        at: dict[float, list[Evaluation]] = {}
+        for evaluation in chosen:
+            x = axis_value(evaluation, axis)
+            if x is None:
+                have = ", ".join(self.axes(evaluation.set))
+                raise UserError(f"{self.path}: no {axis} at step {evaluation.step}; this run has {have}")
+            at.setdefault(x, []).append(evaluation)
+        return [(x, *self._mean(at[x])) for x in sorted(at)]
+
+    def _mean(self, group: list[Evaluation]) -> tuple[float, float | None, str]:
+        """Mean pass rate of evaluations of one policy, its standard error, and how that is known."""
+        errors = [self._stderr(e) for e in group]
+        kinds = {kind for _, kind in errors}
+        rate = math.fsum(e.pass_rate for e in group) / len(group)
+        known = [error for error, _ in errors if error is not None]
+        if len(known) < len(errors):
+            return rate, None, "none"
+        total = math.sqrt(math.fsum(error * error for error in known)) / len(group)
+        return rate, total, "per-prompt" if kinds == {"per-prompt"} else "binomial"
+
+    def _stderr(self, evaluation: Evaluation) -> tuple[float | None, str]:
+        counts = self.per_prompt.get(evaluation.key)
+        if counts is not None and (error := counts.stderr()) is not None:
+            return error, "per-prompt"
+        if evaluation.stderr is not None:
+            return evaluation.stderr, "per-prompt"
+        if evaluation.samples:
+            return binomial_stderr(evaluation.pass_rate, evaluation.samples), "binomial"
+        return None, "none"
+
+    def to_frame(self, what: str = "evals") -> Any:
+        """`evals`, `steps` or `events` as a pandas (else polars) data frame; compute is flattened."""
+        rows: list[dict[str, Any]] = {
+            "evals": [e.model_dump() for e in self.evaluations],
+            "steps": [dict(row) for row in self.steps],
+            "events": [dict(row) for row in self.events],
+        }.get(what) or []
+        if what not in ("evals", "steps", "events"):
+            raise UserError(f"to_frame: {what!r} isn't one of evals, steps, events")
+        flat = [{**row.pop("compute", {}), **row} for row in rows]
+        try:
+            import pandas as pd
+        except ImportError:
+            try:
+                import polars as pl  # type: ignore[import-not-found,unused-ignore]
+            except ImportError:
+                raise UserError("to_frame needs pandas or polars; pip install pandas") from None
+            return pl.DataFrame(flat)
+        return pd.DataFrame(flat)
+
+    def difference(self, other: Run, events: bool = True) -> str | None:
+        """The first difference in content as text, or None. Paths, timings and start times don't count."""
+        mine, theirs = (run.header.model_dump(exclude={"started"}) for run in (self, other))
+        for name in mine:
+            if mine[name] != theirs[name]:
+                return f"header field {name}: {mine[name]!r} against {theirs[name]!r}"
+        tables: list[tuple[str, tuple[Any, ...], tuple[Any, ...]]] = [
+            ("evaluation", self.evaluations, other.evaluations),
+            ("step row", self.steps, other.steps),
+            *([("event", self.events, other.events)] if events else []),
+        ]
+        for what, left, right in tables:
+            for index, (a, b) in enumerate(zip(left, right, strict=False)):
+                if a != b:
+                    return f"{what} {index}: {_unlike(a, b)}"
+            if len(left) != len(right):
+                return f"{len(left)} against {len(right)} {what}s"
+        if dict(self.per_prompt) != dict(other.per_prompt):
+            return "per-prompt counts differ"
+        return None
+
+    def same_as(self, other: Run, events: bool = True) -> bool:
+        """Whether two records hold the same, timings apart; `difference` says what differs."""
+        return self.difference(other, events) is None
+
+
+def axis_value(evaluation: Evaluation, axis: str) -> float | None:
+    """The evaluation's place on a compute axis, or None where it isn't known."""
+    if axis == "steps":
+        return float(evaluation.step)
+    value = getattr(evaluation.compute, axis)
+    return None if value is None else float(value)
+
+
+def _unlike(a: Any, b: Any) -> str:
+    left = a if isinstance(a, dict) else a.model_dump()
+    right = b if isinstance(b, dict) else b.model_dump()
+    for key in [*left, *(k for k in right if k not in left)]:
+        if left.get(key) != right.get(key):
+            return f"{key}: {left.get(key)!r} against {right.get(key)!r}"
+    return f"{a!r} against {b!r}"
