@@ -12,10 +12,10 @@ class Ledger:
     """Groups from admission to the trainer step that uses them up.
 
     `version` counts finished trainer steps. `running` (admitted, not all of its completions finished),
-    `finished` (waiting for the trainer) and `training` (in the step in progress) map a group's admission number
-    to its start version: the policy version of its generator when it was admitted. A group is in exactly one of
-    them, and leaves by `end_step` (trained) or `drop` (under a reason that the loop names and counts: zero
-    variance under dynamic sampling, failed, ...).
+    `finished` (waiting for the trainer) and `training` (in the step in progress) map a group's admission
+    number to its start version: the policy version of its generator when it was admitted. A group is in
+    exactly one of them, and leaves by `end_step` (trained) or `drop` (under a reason that the loop names
+    and counts: zero variance under dynamic sampling, failed, ...).
     """
 
     version: int = 0
@@ -84,7 +84,8 @@ class Ledger:
         """Staleness of each group of the step in progress, in batch order: trainer's version minus its start.
 
         The trainer's version is the one whose gradient is taken, so a group started with the very weights
-        that it trains has staleness 0, and a token sampled by a later version during the group's life has less.
+        that it trains has staleness 0, and a token sampled by a later version during the group's life has
+        less.
         """
         return tuple(self.version - start for start in self.training.values())
 

@@ -47,7 +47,7 @@ class Schedule(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class PpoOffPolicy:
-    """Turns: k x prompts_per_step groups with one set of weights, k trainer steps, then the weights go over."""
+    """Turns: k x prompts_per_step groups with one set of weights, k trainer steps, then new weights."""
 
     k: int
     prompts_per_step: int
@@ -91,17 +91,17 @@ class Pipeline:
     """PipelineRL-k: generators never stop for the trainer; it waits rather than let a group grow too old.
 
     The method's rule is that the step from v to v + 1 is taken only if every group still running or queued
-    started at a version >= v + 1 - k. Alone it bounds ages at the next step, but not when more groups of one age
-    remain, running or finished, than one step can hold. The rule here is its closure: of the N(s) outstanding
-    groups that started at s or before, the last must be trained by the step at version s + k, which leaves
-    s + k - v + 1 steps of P = prompts_per_step groups:
+    started at a version >= v + 1 - k. Alone it bounds ages at the next step, but not when more groups of
+    one age remain, running or finished, than one step can hold. The rule here is its closure: of the N(s)
+    outstanding groups that started at s or before, the last must be trained by the step at version s + k,
+    which leaves s + k - v + 1 steps of P = prompts_per_step groups:
 
         N(s) <= (s + k - v + 1) P        for every s, v the version of the next step.
 
-    Admission keeps it (so at most (k + 1) P groups are outstanding: back-pressure when generators outrun the
-    trainer) and so does the choice of a batch; s = v - k after the step is the method's rule itself. Oldest first
-    is then a feasible order, whatever finishes when: staleness is at most k, nothing is thrown away, and once all
-    that runs has finished a step is always allowed.
+    Admission keeps it (so at most (k + 1) P groups are outstanding: back-pressure when generators outrun
+    the trainer) and so does the choice of a batch; s = v - k after the step is the method's rule itself.
+    Oldest first is then a feasible order, whatever finishes when: staleness is at most k, nothing is thrown
+    away, and once all that runs has finished a step is always allowed.
     """
 
     k: int
@@ -137,7 +137,7 @@ class Pipeline:
         return True
 
     def _margin(self, starts: Iterable[int], next_step: int, since: int) -> int:
-        """How many more groups started at `since` fit: the least (s + k - v + 1) P - N(s) over s >= `since`."""
+        """How many more groups started at `since` fit: least (s + k - v + 1) P - N(s) over s >= `since`."""
         outstanding = Counter(starts)
         older = sum(count for start, count in outstanding.items() if start < since)
         margin = None
