@@ -1,5 +1,4 @@
 """Log-probabilities and entropies of given tokens, in chunks of tokens: never the full [T, V] logits.
-held.
 
 Forward keeps hidden states, weight, targets and one log-sum-exp a token. Backward computes each chunk's
 logits again: four head products in place of three (time 4/3), for a working set of one chunk (memory c/T).
@@ -28,8 +27,7 @@ def token_logprobs(
     chunk_tokens: int | None = None,
     with_entropy: bool = True,
 ) -> tuple[Tensor, Tensor]:
-    """Return log pi(targets[t]) [T] and the entropy of pi [T], in nats, of hidden [T, D] under head_weight
-    [V, D].
+    """Return log pi(targets[t]) [T] and the entropy [T], in nats, for hidden [T, D], head_weight [V, D].
 
     Both are float32 (float64 for float64 input), at temperature 1 over the whole vocabulary. The
     log-probabilities are differentiable, once, in `hidden` and `head_weight`; the entropy is a diagnostic
