@@ -1,0 +1,127 @@
+"""The built-in task: chains of single-digit operations, evaluated from left to right modulo 10.
+
+A prompt such as `3+4ax7b-2c` is the digit 3 and three labelled operations. The thinking goes from label to label and
+writes the running value, tersely (`a7`) or with the operation (`a+47`); then `</think>`, the answer's digit and the
+end token. The verifier looks at the answer alone, and demands the whole form.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import random
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from scalerl.errors import UserError
+from scalerl.task.protocol import Example, Judgement, Task
+from scalerl.task.tokenizer import CLOSE_THINKING, END, OPEN_THINKING, PAD, TIME_UP, SymbolTokenizer
+
+OPERATORS = "+-x"
+LABELS = "abcdefghijkl"
+SYMBOLS = (PAD, END, OPEN_THINKING, CLOSE_THINKING, TIME_UP, *"0123456789", *OPERATORS, "=", *LABELS)
+_COMPLETION = re.compile(rf"[^<>]*{CLOSE_THINKING}(\d){END}")
+
+
+class Operation(NamedTuple):
+    """One labelled operation of a chain."""
+
+    operator: str
+    operand: int
+
+
+@dataclass(frozen=True)
+class Chain:
+    """A starting digit and the operations applied to it in turn."""
+
+    start: int
+    operations: tuple[Operation, ...]
+
+    @property
+    def text(self) -> str:
+        """The prompt: `3+4ax7b-2c`."""
+        steps = zip(self.operations, LABELS, strict=False)
+        return str(self.start) + "".join(f"{o.operator}{o.operand}{label}" for o, label in steps)
+
+    @property
+    def answer(self) -> int:
+        """The last running value."""
+        value = self.start
+        for operation in self.operations:
+            value = apply(value, operation)
+        return value
+
+
+def apply(value: int, operation: Operation) -> int:
+    """Return `value operator operand` modulo 10."""
+    operator, operand = operation
+    if operator == "+":
+        return (value + operand) % 10
+    if operator == "-":
+        return (value - operand) % 10
+    return (value * operand) % 10
+
+
+def draw_chain(rng: random.Random, min_operations: int, max_operations: int) -> Chain:
+    """Draw a chain whose number of operations is uniform between the two bounds."""
+    count = rng.randint(min_operations, max_operations)
+    operations = tuple(Operation(rng.choice(OPERATORS), rng.randrange(10)) for _ in range(count))
+    return Chain(rng.randrange(10), operations)
+
+
+def prompt_id(text: str) -> str:
+    """Return a stable name of a prompt: the hash of its text without spaces."""
+    return hashlib.blake2b("".join(text.split()).encode(), digest_size=8).hexdigest()
+
+
+def verify_arithmetic(examples: Sequence[Example], completions: Sequence[str]) -> list[Judgement | None]:
+    """Judge completions: the whole form (`...</think>`, one digit, the end token) and the right digit, or it's wrong."""
+    judgements: list[Judgement | None] = []
+    for example, completion in zip(examples, completions, strict=True):
+        form = _COMPLETION.fullmatch(completion)
+        passed = form is not None and form.group(1) == example.answer
+        judgements.append(Judgement(passed, 1.0 if passed else -1.0))
+    return judgements
+
+
+def arithmetic_tokenizer() -> SymbolTokenizer:
+    """Return the task's tokenizer (32 symbols)."""
+    return SymbolTokenizer(SYMBOLS)
+
+
+def arithmetic_task(
+    *,
+    train_prompts: int = 2048,
+    held_out_prompts: int = 512,
+    min_operations: int = 1,
+    max_operations: int = 8,
+    seed: int = 0,
+) -> Task:
+    """Draw distinct prompts and split them: the first `held_out_prompts` are held out, the rest are trained on.
+
+    `seed` names the data set, not the run: runs of one study share it. Raises UserError for impossible numbers.
+    """
+    if not 1 <= min_operations <= max_operations <= len(LABELS):
+        raise UserError(
+            f"task.min_operations={min_operations}, task.max_operations={max_operations}: "
+            f"need 1 <= min_operations <= max_operations <= {len(LABELS)}"
+        )
+    if train_prompts < 1 or held_out_prompts < 1:
+        raise UserError(
+            f"task.train_prompts={train_prompts}, task.held_out_prompts={held_out_prompts}: both must be at least 1"
+        )
+    rng = random.Random(f"arithmetic {seed}")
+    found: dict[str, Example] = {}
+    misses = 0
+    while len(found) < train_prompts + held_out_prompts:
+        chain = draw_chain(rng, min_operations, max_operations)
+        misses = misses + 1 if chain.text in found else 0
+        if misses > 10_000:
+            raise UserError(
+                f"task: there aren't {train_prompts + held_out_prompts} distinct chains of {min_operations} to "
+                f"{max_operations} operations; ask for fewer prompts or more operations"
+            )
+        found.setdefault(chain.text, Example(prompt_id(chain.text), chain.text, str(chain.answer), "arithmetic"))
+    examples = tuple(found.values())
+    return Task("arithmetic", examples[held_out_prompts:], examples[:held_out_prompts], verify_arithmetic)
