@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from scalerl.errors import UserError
+from scalerl.record.points import PointTable, SetPoints
 from scalerl.record.prompts import PerPrompt, binomial_stderr
 from scalerl.record.schema import HELD_OUT, Evaluation, Provenance, RunHeader
 
 if TYPE_CHECKING:
     from scalerl.curve.series import Series, StderrKind
 
-AXES = ("device_hours", "flops", "tokens_trained", "tokens", "seconds", "steps")
+AXES = ("device_hours", "flops", "tokens_trained", "custom", "steps", "seconds")
 """Compute axes, in the order in which the default is chosen."""
 
 
@@ -28,7 +29,7 @@ class Run:
 
     path: Path
     header: RunHeader
-    evaluations: tuple[Evaluation, ...]
+    evaluations: Sequence[Evaluation]
     steps: tuple[dict[str, Any], ...] = ()
     events: tuple[dict[str, Any], ...] = ()
     timings: tuple[dict[str, Any], ...] = field(default=(), compare=False)
@@ -48,22 +49,35 @@ class Run:
     @property
     def sets(self) -> dict[str, int]:
         """Evaluation sets and how many distinct steps each was evaluated at, in order of appearance."""
+        if isinstance(self.evaluations, PointTable):
+            return {name: len(np.unique(p.step)) for name, p in self.evaluations.by_set.items()}
         seen: dict[str, set[int]] = {}
         for evaluation in self.evaluations:
             seen.setdefault(evaluation.set, set()).add(evaluation.step)
         return {name: len(steps) for name, steps in seen.items()}
 
     def default_set(self) -> str:
-        """The set with most points; of equals the held-out one, then the first. UserError without any."""
+        """What a reader chose, else the set with most points; of equals the held-out one, then the first."""
         sets = self.sets
+        if self.provenance is not None and self.provenance.y in sets:
+            return self.provenance.y
         if not sets:
             raise UserError(f"{self.path}: no evaluation in this run yet, so there is no curve")
         return max(sets, key=lambda name: (sets[name], name == HELD_OUT))
 
     def axes(self, set: str | None = None) -> tuple[str, ...]:
         """Axes that every evaluation of the set has, in the order in which the default is chosen."""
-        chosen = self._of_set(set)
+        name = set or self.default_set()
+        if (points := self._columns(name)) is not None:
+            return tuple(a for a in AXES if points.on(a) is not None)
+        chosen = self._of_set(name)
         return tuple(a for a in AXES if all(axis_value(e, a) is not None for e in chosen))
+
+    def default_axis(self, set: str | None = None) -> str:
+        """What a reader chose, else the first of AXES that every point of the set has."""
+        have = self.axes(set)
+        chosen = self.provenance.axis if self.provenance is not None else ""
+        return chosen if chosen in have else have[0]
 
     def curve(self, set: str | None = None, axis: str | None = None) -> Series:
         """Pass rate against compute. Repeats of one step are averaged; step 0 gives r0.
@@ -75,29 +89,35 @@ class Run:
         from scalerl.curve.series import Series
 
         name = set or self.default_set()
-        chosen = self._of_set(name)
-        axis = axis or self.axes(name)[0]
-        points = self._points(chosen, axis)
-        zero = [e for e in chosen if e.step == 0 or axis_value(e, axis) == 0.0]
-        r0, r0_stderr, _ = self._mean(zero) if zero else (None, None, "none")
-        errors = [error for _, _, error, _ in points]
+        axis = axis or self.default_axis(name)
+        if axis not in AXES:
+            raise UserError(f"{self.path}: no axis {axis!r}; axes are {', '.join(AXES)}")
+        rows = self._points(name, axis)
+        errors = [error for _, _, error, _ in rows]
         known = [float(error) for error in errors if error is not None]
-        complete = len(known) == len(errors)
-        kinds = {kind for *_, kind in points}
-        kind: StderrKind = "per-prompt" if kinds == {"per-prompt"} else "binomial"
+        complete = bool(errors) and len(known) == len(errors)
+        kind: StderrKind = "per-prompt" if {kind for *_, kind in rows} == {"per-prompt"} else "binomial"
+        first = rows[0] if rows and rows[0][0] == 0.0 else None
+        shown = self.provenance.x if axis == "custom" and self.provenance is not None else axis
         return Series(
-            compute=np.array([x for x, *_ in points], dtype=np.float64),
-            pass_rate=np.array([y for _, y, *_ in points], dtype=np.float64),
+            compute=np.array([x for x, *_ in rows], dtype=np.float64),
+            pass_rate=np.array([y for _, y, *_ in rows], dtype=np.float64),
             stderr=np.array(known, dtype=np.float64) if complete else None,
-            axis=axis,
+            axis=shown,
             name=self.name,
             set=name,
             held_out_hash=self.header.held_out_hash,
             label=self.header.label(name),
             stderr_kind=kind if complete else None,
-            r0=r0,
-            r0_stderr=r0_stderr,
+            r0=None if first is None else first[1],
+            r0_stderr=None if first is None else first[2],
         )
+
+    def _columns(self, name: str) -> SetPoints | None:
+        """The set's points as columns, where the run is a foreign log."""
+        if not isinstance(self.evaluations, PointTable):
+            return None
+        return self.evaluations.by_set.get(name)
 
     def _of_set(self, set: str | None) -> list[Evaluation]:
         name = set or self.default_set()
@@ -107,18 +127,34 @@ class Run:
             raise UserError(f"{self.path}: no evaluation set {name!r}; the run has: {known}")
         return chosen
 
-    def _points(self, chosen: list[Evaluation], axis: str) -> list[tuple[float, float, float | None, str]]:
+    def _points(self, name: str, axis: str) -> list[tuple[float, float, float | None, str]]:
         """(x, mean pass rate, stderr, its kind) in growing x; evaluations at one x are one point."""
-        if axis not in AXES:
-            raise UserError(f"{self.path}: no axis {axis!r}; axes are {', '.join(AXES)}")
+        if (columns := self._columns(name)) is not None and columns.repeat is None:
+            return self._column_points(columns, axis)
         at: dict[float, list[Evaluation]] = {}
-        for evaluation in chosen:
-            x = axis_value(evaluation, axis)
+        for evaluation in self._of_set(name):
+            x = 0.0 if evaluation.step == 0 else axis_value(evaluation, axis)
             if x is None:
-                have = ", ".join(self.axes(evaluation.set))
+                have = ", ".join(self.axes(name))
                 raise UserError(f"{self.path}: no {axis} at step {evaluation.step}; this run has {have}")
             at.setdefault(x, []).append(evaluation)
         return [(x, *self._mean(at[x])) for x in sorted(at)]
+
+    def _column_points(self, columns: SetPoints, axis: str) -> list[tuple[float, float, float | None, str]]:
+        values = columns.on(axis)
+        if values is None:
+            have = ", ".join(self.axes(columns.name))
+            raise UserError(f"{self.path}: no {axis} in this log for {columns.name!r}; it has {have}")
+        counts = columns.samples
+        return [
+            (
+                float(values[i]),
+                float(columns.pass_rate[i]),
+                None if counts is None else binomial_stderr(float(columns.pass_rate[i]), int(counts[i])),
+                "none" if counts is None else "binomial",
+            )
+            for i in np.argsort(values, kind="stable")
+        ]
 
     def _mean(self, group: list[Evaluation]) -> tuple[float, float | None, str]:
         """Mean pass rate of evaluations of one policy, its standard error, and how that is known."""
@@ -167,7 +203,7 @@ class Run:
         for name in mine:
             if mine[name] != theirs[name]:
                 return f"header field {name}: {mine[name]!r} against {theirs[name]!r}"
-        tables: list[tuple[str, tuple[Any, ...], tuple[Any, ...]]] = [
+        tables: list[tuple[str, Sequence[Any], Sequence[Any]]] = [
             ("evaluation", self.evaluations, other.evaluations),
             ("step row", self.steps, other.steps),
             *([("event", self.events, other.events)] if events else []),

@@ -14,6 +14,7 @@ SCHEMA_VERSION = 1
 HELD_OUT = "held_out"
 HELD_OUT_LABEL = "held-out pass rate"
 TRAIN_LABEL = "train reward, not held-out"
+UNSTATED_LABEL = "pass rate; the log doesn't say whether held out"
 
 _Model = TypeVar("_Model", bound=BaseModel)
 
@@ -26,16 +27,16 @@ class Compute(_Frozen):
     """Cumulative compute since step 0, across resumes, stamped at the end of a trainer step.
 
     `device_hours` counts every reserved device, busy or idle. scalerl's own runs always have the tokens and
-    the FLOPs; None says that another trainer's log didn't hold the number. `tokens` (prompt and completion
-    together) and `seconds` are axes that only foreign logs have.
+    the FLOPs; None says that another trainer's log didn't hold the number. `seconds` and `custom` (a field
+    named by the user, see Provenance.x) are axes that only foreign logs have.
     """
 
     device_hours: float | None = Field(default=None, ge=0)
     tokens_generated: int | None = Field(default=None, ge=0)
     tokens_trained: int | None = Field(default=None, ge=0)
     flops: float | None = Field(default=None, ge=0)
-    tokens: float | None = Field(default=None, ge=0)
     seconds: float | None = Field(default=None, ge=0)
+    custom: float | None = Field(default=None, ge=0)
 
 
 class Devices(_Frozen):
@@ -80,7 +81,12 @@ class Evaluation(_Frozen):
 
 
 class Provenance(_Frozen):
-    """What a reader took from another trainer's log, and what it left."""
+    """What a reader took from another trainer's log, and what it left.
+
+    `x` and `y` are the log's own field names, `axis` the compute axis that x became, `points` the points
+    kept on the curve of `y`. `dropped` counts what was left out, by reason; `other_y` are fields that `y=`
+    could name instead.
+    """
 
     format: str
     path: str
@@ -95,14 +101,16 @@ class Provenance(_Frozen):
     other_y: tuple[str, ...] = ()
 
     def describe(self) -> str:
-        """One paragraph for a terminal: what was taken for what, what was dropped, what was guessed."""
-        parts = [
-            f"{self.path}: {self.format}; y = {self.y}, x = {self.x} ({self.axis}); {self.points} points"
-        ]
-        parts += [f"dropped {count}: {reason}" for reason, count in self.dropped.items()]
-        parts += [f"guessed: {guess}" for guess in self.guesses]
-        parts += [f"warning: {warning}" for warning in self.warnings]
-        return "\n".join(parts)
+        """A few lines for a terminal: what was taken for what, what was dropped, what was guessed."""
+        head = f"{self.path}: {self.format}; y = {self.y}, x = {self.x} ({self.axis})"
+        lines = [f"{head}; {self.points} points"]
+        lines += [f"  dropped {count}: {reason}" for reason, count in self.dropped.items()]
+        lines += [f"  guessed: {guess}" for guess in self.guesses]
+        lines += [f"  warning: {warning}" for warning in self.warnings]
+        if self.other_y:
+            shown = ", ".join(self.other_y[:6]) + (", ..." if len(self.other_y) > 6 else "")
+            lines.append(f"  other fields for --y: {shown}")
+        return "\n".join(lines)
 
 
 class RunHeader(_Frozen):
