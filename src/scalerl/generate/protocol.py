@@ -1,4 +1,4 @@
-"""What the loop asks of an engine, and what it gets back: the one contract between generation and training."""
+"""What the loop asks of an engine, and what it gets back: the contract of generation and training."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 class Budget:
     """How long one completion may be, in tokens.
 
-    Thinking that is still open after `max_thinking_tokens` sampled tokens is interrupted (the engine appends its
-    interruption phrase, unsampled) and the answer may then take `max_answer_tokens`. An engine without an
+    Thinking that is still open after `max_thinking_tokens` sampled tokens is interrupted (the engine appends
+    its interruption phrase, unsampled) and the answer may then take `max_answer_tokens`. An engine without an
     interruption phrase stops at `max_thinking_tokens + max_answer_tokens`: the completion is truncated.
     """
 
@@ -30,8 +30,9 @@ class Budget:
 class GroupRequest:
     """One prompt's G completions, asked for together: the unit of admission (method, PipelineRL-k).
 
-    `group` is the admission number: unique in a run, growing in order of admission. It keys the randomness, together
-    with the sample's index and the token's position, so what is sampled doesn't depend on what else is in flight.
+    `group` is the admission number: unique in a run, growing in order of admission. It keys the randomness,
+    together with the sample's index and the token's position, so what is sampled doesn't depend on what else
+    is in flight.
     """
 
     group: int
@@ -44,9 +45,9 @@ class GroupRequest:
 class Completion:
     """One finished completion of T tokens (sampled and injected; the prompt is not in it).
 
-    `logprobs[t]` is the generator's log-probability of `tokens[t]` at the moment it was sampled, at temperature 1 and
-    full support (0.0 where injected). `versions[t]` is the policy version that sampled it. `sampled[t]` is False for
-    tokens of the interruption phrase: no loss, no denominator.
+    `logprobs[t]` is the generator's log-probability of `tokens[t]` at the moment it was sampled, at
+    temperature 1 and full support (0.0 where injected). `versions[t]` is the policy version that sampled it.
+    `sampled[t]` is False for tokens of the interruption phrase: no loss, no denominator.
     """
 
     group: int
