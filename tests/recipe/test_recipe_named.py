@@ -6,17 +6,17 @@ from scalerl.errors import UserError
 from scalerl.recipe import NAMES, Recipe, diff, named
 from scalerl.recipe.named import describe
 
-DROPPED, RETIRING = "zero_variance_dropped", "no_positive_resampling"
+PPO, DROPPED, RETIRING = "ppo_off_policy", "zero_variance_dropped", "no_positive_resampling"
 TABLE = {
     # name: schedule, loss, aggregation, normalisation, head, batch, curriculum, prompts
-    "base": ("ppo_off_policy", ("clip", 0.2, 0.26), "sample", "prompt", "model", "all", "uniform", 48),
+    "base": (PPO, ("clip", 0.2, 0.26), "sample", "prompt", "model", "all", "uniform", 48),
     "scalerl": ("pipeline", ("cispo", 5.0), "prompt", "batch", "fp32", DROPPED, RETIRING, 48),
-    "deepseek_grpo": ("ppo_off_policy", ("clip", 0.2, 0.2), "sample", "prompt", "model", "all", "uniform", 48),
-    "qwen25_dapo": ("ppo_off_policy", ("clip", 0.2, 0.26), "prompt", "prompt", "model", DROPPED, "uniform", 80),
+    "deepseek_grpo": (PPO, ("clip", 0.2, 0.2), "sample", "prompt", "model", "all", "uniform", 48),
+    "qwen25_dapo": (PPO, ("clip", 0.2, 0.26), "prompt", "prompt", "model", DROPPED, "uniform", 80),
     "magistral": ("pipeline", ("clip", 0.2, 0.26), "prompt", "prompt", "model", DROPPED, "uniform", 48),
-    "minimax_m1": ("ppo_off_policy", ("cispo", 5.0), "prompt", "prompt", "fp32", DROPPED, "uniform", 80),
-    "gspo": ("ppo_off_policy", ("gspo", 3e-3, 5e-3), "sample", "prompt", "model", "all", "uniform", 48),
-    "dr_grpo": ("ppo_off_policy", ("clip", 0.2, 0.2), "constant", "none", "model", "all", "uniform", 48),
+    "minimax_m1": (PPO, ("cispo", 5.0), "prompt", "prompt", "fp32", DROPPED, "uniform", 80),
+    "gspo": (PPO, ("gspo", 3e-3, 5e-3), "sample", "prompt", "model", "all", "uniform", 48),
+    "dr_grpo": (PPO, ("clip", 0.2, 0.2), "constant", "none", "model", "all", "uniform", 48),
 }  # fmt: skip
 
 

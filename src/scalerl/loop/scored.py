@@ -42,7 +42,8 @@ def batch_metrics(
 ) -> dict[str, float]:
     """Return what the groups of a step say before any gradient: counts, shares, pass rate, reward, lengths.
 
-    Truncated, interrupted and lengths are over all completions; pass rate and reward over the survivors.
+    Truncated, interrupted and lengths are over all completions, the pass rate over the survivors, the reward
+    (length penalty included) over the survivors of prompts with at least two.
     """
     completions = [completion for group in groups for completion in group.completions]
     outcomes = [group.outcomes() for group in groups]
