@@ -1,5 +1,8 @@
 """A table of answer pairs: (reference answer, what a model says, whether it is right)."""
 
+# ruff: noqa: E501
+# fmt: off
+
 RIGHT = [
     # integers and spellings
     ("42", "42"), ("42", "42.0"), ("42", "+42"), ("-7", "-7"), ("-7", "−7"), ("1000", "1,000"), ("1000000", "1{,}000{,}000"),

@@ -25,7 +25,12 @@ def alive(pid):
 
 
 def test_order_values_and_errors(pool):
-    jobs = [("time:sleep", (0.2,)), ("operator:add", (1, 2)), ("operator:truediv", (1, 0)), ("math:sqrt", (9.0,))]
+    jobs = [
+        ("time:sleep", (0.2,)),
+        ("operator:add", (1, 2)),
+        ("operator:truediv", (1, 0)),
+        ("math:sqrt", (9.0,)),
+    ]
     got = pool.map(jobs)
     assert [o.value for o in got] == [None, 3, None, 3.0]
     assert got[2].failure.startswith("ZeroDivisionError")
@@ -35,7 +40,9 @@ def test_order_values_and_errors(pool):
 def test_hang_is_killed_and_worker_replaced(pool):
     pids = [o.value for o in pool.map([("os:getpid", ()), ("os:getpid", ())])]
     start = time.monotonic()
-    got = pool.map([("time:sleep", (60,)), ("operator:add", (1, 2)), ("time:sleep", (60,)), ("operator:add", (2, 2))])
+    got = pool.map(
+        [("time:sleep", (60,)), ("operator:add", (1, 2)), ("time:sleep", (60,)), ("operator:add", (2, 2))]
+    )
     assert time.monotonic() - start < 3
     assert [o.failure for o in got] == ["timeout", None, "timeout", None]
     assert pool.replaced == 2

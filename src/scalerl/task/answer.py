@@ -1,4 +1,5 @@
-"""From a completion's text to its final answer: thinking cut off, last boxed expression, else the last answer.
+"""From a completion's text to its final answer: thinking cut off, last boxed expression, else the last
+answer.
 
 Every function is linear in the text: a completion may be a megabyte of braces.
 """
@@ -17,7 +18,8 @@ _END_MARKS = re.compile(
 _BOXED = re.compile(r"\\(?:boxed|fbox)\s*(?=\{)")
 _ANSWER_TAG = re.compile(r"<answer>(.{0,5000}?)</answer>", re.DOTALL)
 _ANSWER_PHRASE = re.compile(
-    r"(?:final\s+answer|answer|solution|result)\s*(?:is|=|:)(?:\s*:)?[ \t*]*(?P<answer>[^\n]{1,400})", re.IGNORECASE
+    r"(?:final\s+answer|answer|solution|result)\s*(?:is|=|:)(?:\s*:)?[ \t*]*(?P<answer>[^\n]{1,400})",
+    re.IGNORECASE,
 )
 _MATH_SPANS = re.compile(r"\$\$?([^$\n]{1,400})\$\$?|\\\(([^\n]{1,400}?)\\\)|\\\[(.{1,400}?)\\\]", re.DOTALL)
 _NUMBERS = re.compile(r"(?<![\w.])[-−+]?\$?(?:\d[\d,]*(?:\.\d+)?|\.\d+)(?:\s*/\s*\d+)?(?:\s*\\?%)?")
@@ -66,20 +68,28 @@ def last_boxed(text: str) -> str | None:
 
 
 def last_answer(text: str) -> str | None:
-    """The last answer of a text without a box: after `####`, in <answer> tags, after "answer is", $...$, a number."""
+    """The last answer of a text without a box: after `####`, in <answer> tags, after "answer is", $...$, a
+    number.
+    """
     tail = text[-_TAIL_CHARACTERS:]
     if "####" in tail:
         return tail.rpartition("####")[2].strip().split("\n")[0].strip() or None
     for pattern in (_ANSWER_TAG, _ANSWER_PHRASE, _MATH_SPANS, _NUMBERS):
         found = list(pattern.finditer(tail))
         if found:
-            whole = found[-1].group() if pattern is _NUMBERS else next(g for g in found[-1].groups() if g is not None)
+            whole = (
+                found[-1].group()
+                if pattern is _NUMBERS
+                else next(g for g in found[-1].groups() if g is not None)
+            )
             return _trim_phrase(whole) if pattern is _ANSWER_PHRASE else whole.strip()
     return None
 
 
 def _trim_phrase(phrase: str) -> str:
-    """What follows "the answer is" often goes on: keep the mathematics in it if it is marked, else the phrase."""
+    """What follows "the answer is" often goes on: keep the mathematics in it if it is marked, else the
+    phrase.
+    """
     spans = _MATH_SPANS.search(phrase)
     if spans:
         return next(group for group in spans.groups() if group is not None).strip()

@@ -1,11 +1,13 @@
 """Evaluation statistics as pure functions: mean@k, unbiased pass@k, and standard errors that respect prompts.
 
-Everything is computed from per-prompt counts (passed, sampled): completions of one prompt are not independent draws
-of the benchmark, so the prompt is the unit. Two standard errors answer two questions:
+Everything is computed from per-prompt counts (passed, sampled): completions of one prompt are not
+independent draws of the benchmark, so the prompt is the unit. Two standard errors answer two questions:
 
-- `sampling_stderr`: these prompts are the benchmark; how far would the number move with other samples of them?
+- `sampling_stderr`: these prompts are the benchmark; how far would the number move with other samples of
+  them?
   (the noise of a point on a run's curve, whose held-out set is fixed);
-- `prompt_stderr`: how far would it move with other prompts of the same kind as well? (comparing models on a sample
+- `prompt_stderr`: how far would it move with other prompts of the same kind as well? (comparing models on a
+  sample
   of problems). It is the larger one: by the law of total variance it holds the first.
 """
 
@@ -59,7 +61,9 @@ class PassAtK:
 
 @dataclass(frozen=True, slots=True)
 class EvaluationSummary:
-    """One evaluation of one set. `pass_rate` is mean@k: every prompt weighs the same, whatever its sample count."""
+    """One evaluation of one set. `pass_rate` is mean@k: every prompt weighs the same, whatever its sample
+    count.
+    """
 
     pass_rate: float
     sampling_stderr: float | None
@@ -70,7 +74,8 @@ class EvaluationSummary:
 
 
 def count_outcomes(outcomes: Iterable[tuple[str, bool | None]]) -> PromptCounts:
-    """Count (prompt id, passed) pairs by prompt, in order of first appearance; None (a failed verifier) isn't a sample.
+    """Count (prompt id, passed) pairs by prompt, in order of first appearance; None (a failed verifier)
+    isn't a sample.
 
     A prompt with nothing but failed verifications stays, with 0 of 0.
     """
@@ -98,8 +103,8 @@ def mean_at_k(counts: PromptCounts) -> float:
 def sampling_stderr(counts: PromptCounts) -> float | None:
     """Standard error of mean@k given these prompts: sqrt(sum_p p_hat (1 - p_hat) / (n_p - 1)) / P.
 
-    x (1 - x/n) / (n - 1) / n is the unbiased estimate of a binomial share's variance. None when every prompt has one
-    sample only: the within-prompt part can't be told then.
+    x (1 - x/n) / (n - 1) / n is the unbiased estimate of a binomial share's variance. None when every
+    prompt has one sample only: the within-prompt part can't be told then.
     """
     judged = counts.counted
     several = judged.sampled > 1
@@ -108,12 +113,16 @@ def sampling_stderr(counts: PromptCounts) -> float | None:
     share = judged.passed[several] / judged.sampled[several]
     variance = share * (1.0 - share) / (judged.sampled[several] - 1)
     # Prompts with a single sample take the mean variance of the others rather than none at all.
-    single = np.sum(~several) * np.mean(share * (1 - share) * judged.sampled[several] / (judged.sampled[several] - 1))
+    single = np.sum(~several) * np.mean(
+        share * (1 - share) * judged.sampled[several] / (judged.sampled[several] - 1)
+    )
     return float(np.sqrt(np.sum(variance) + single) / len(judged.passed))
 
 
 def prompt_stderr(counts: PromptCounts) -> float | None:
-    """Standard error of mean@k over prompts and samples: sd of the prompts' shares / sqrt(P); None below 2 prompts."""
+    """Standard error of mean@k over prompts and samples: sd of the prompts' shares / sqrt(P); None below 2
+    prompts.
+    """
     judged = counts.counted
     if len(judged.passed) < 2:
         return None
@@ -121,7 +130,8 @@ def prompt_stderr(counts: PromptCounts) -> float | None:
 
 
 def pass_at_k_of_prompt(passed: int, sampled: int, k: int) -> float:
-    """Unbiased pass@k of one prompt: 1 - C(n - c, k) / C(n, k) (Chen et al. 2021, Eq. 1), as a stable product.
+    """Unbiased pass@k of one prompt: 1 - C(n - c, k) / C(n, k) (Chen et al. 2021, Eq. 1), as a stable
+    product.
 
     Raises ValueError when k exceeds the samples: no unbiased estimate exists then.
     """
@@ -135,7 +145,9 @@ def pass_at_k_of_prompt(passed: int, sampled: int, k: int) -> float:
 def pass_at_k(counts: PromptCounts, k: int) -> PassAtK | None:
     """Unbiased pass@k with its standard error over prompts; None when no prompt has k samples."""
     values = [
-        pass_at_k_of_prompt(int(c), int(n), k) for c, n in zip(counts.passed, counts.sampled, strict=True) if n >= k
+        pass_at_k_of_prompt(int(c), int(n), k)
+        for c, n in zip(counts.passed, counts.sampled, strict=True)
+        if n >= k
     ]
     if not values:
         return None
@@ -165,7 +177,9 @@ def summarise(counts: PromptCounts, ks: Sequence[int] = ()) -> EvaluationSummary
 
 
 def split_by_domain(counts: PromptCounts, domain_of: Mapping[str, str]) -> dict[str, PromptCounts]:
-    """Cut one evaluation of a mixture into its domains (`domain_of`: prompt id -> domain), in order of appearance."""
+    """Cut one evaluation of a mixture into its domains (`domain_of`: prompt id -> domain), in order of
+    appearance.
+    """
     domains = np.array([domain_of[prompt_id] for prompt_id in counts.prompt_ids], dtype=object)
     return {
         domain: PromptCounts(

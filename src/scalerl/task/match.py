@@ -1,7 +1,8 @@
 r"""A quick matcher of final answers: exact after normalisation, or equal as rational numbers.
 
-It decides the bulk (integers, decimals, fractions, percents, identical LaTeX) in microseconds, and says None for the
-rest, which goes to math-verify. It never evaluates a power, so no answer can make it compute for long.
+It decides the bulk (integers, decimals, fractions, percents, identical LaTeX) in microseconds, and says
+None for the rest, which goes to math-verify. It never evaluates a power, so no answer can make it compute
+for long.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ LONGEST_ANSWER = 2_000  # characters; no reference answer comes near, and a long
 _LONGEST_NUMBER = 300
 
 _DROPPED = re.compile(
-    r"\\(?:left|right|displaystyle|textstyle|bigl|bigr|Bigl|Bigr|big|Big|quad|qquad|limits)(?![a-zA-Z])|\\[!,;: ]|[$~]|\\\(|\\\)|\\\[|\\\]"
+    r"\\(?:left|right|displaystyle|textstyle|bigl|bigr|Bigl|Bigr|big|Big|quad|qquad|limits)(?![a-zA-Z])"
+    r"|\\[!,;: ]|[$~]|\\\(|\\\)|\\\[|\\\]"
 )
 _TEXT = re.compile(r"\\(?:text|textbf|mathrm|mathbf|textit|operatorname|mbox|textrm|rm)\s*\{([^{}]*)\}")
 _DEGREES = re.compile(r"\^\s*(?:\{\s*\\circ\s*\}|\\circ)|\\degree|°")
@@ -44,7 +46,13 @@ _PLAIN_MIXED = re.compile(r"([-+]?)(\d+)\s+(\d+)/(\d+)")
 def normalise(answer: str) -> str:
     """One spelling for the variants of LaTeX and of prose that mean the same; not a parser."""
     text = answer.strip().strip("*").strip()
-    text = text.replace("−", "-").replace("\\%", "%").replace("\u00a0", " ").replace("\\$", "").replace("\\ ", " ")
+    text = (
+        text.replace("−", "-")
+        .replace("\\%", "%")
+        .replace("\u00a0", " ")
+        .replace("\\$", "")
+        .replace("\\ ", " ")
+    )
     text = _DEGREES.sub("", _DROPPED.sub("", text))
     text = _TEXT.sub(r" \1 ", text)
     text = _FRACTIONS.sub(r"\\frac", text)
@@ -94,8 +102,8 @@ def _rational(text: str) -> Fraction | None:
 def quick_match(gold: str, answer: str) -> bool | None:
     """Whether `answer` equals `gold`, where that can be told at once; None: ask math-verify.
 
-    A percent sign on one side only is read both as per cent and as a unit (50% = 50 where the question asks for a
-    percentage, 50% = 0.5 where it asks for a number).
+    A percent sign on one side only is read both as per cent and as a unit (50% = 50 where the question asks
+    for a percentage, 50% = 0.5 where it asks for a number).
     """
     if not answer.strip() or len(answer) > LONGEST_ANSWER:
         return False

@@ -18,9 +18,10 @@ _WORKER = "scalerl.task.math_worker"
 class MathVerifier:
     """Judges a completion by its final answer (after `</think>`; last boxed, else the last answer stated).
 
-    `limit_seconds` is a hard wall-time limit for one symbolic comparison; one that exceeds it, or kills its worker, is
-    a failed verification (None), not a wrong answer. Most answers never get there: `quick_match` decides them in this
-    process. `must_close_thinking`: the prompt opens the thinking, so an answer needs a `</think>` before it.
+    `limit_seconds` is a hard wall-time limit for one symbolic comparison; one that exceeds it, or kills its
+    worker, is a failed verification (None), not a wrong answer. Most answers never get there: `quick_match`
+    decides them in this process. `must_close_thinking`: the prompt opens the thinking, so an answer needs a
+    `</think>` before it.
     """
 
     def __init__(
@@ -52,7 +53,9 @@ class MathVerifier:
         return [None if verdict is None else self.reward.judge(verdict) for verdict in verdicts]
 
     def _settle(self, undecided: Sequence[tuple[int, str, str]], verdicts: list[bool | None]) -> None:
-        """Ask math-verify about each distinct pair once (a group's completions often agree); None stays None."""
+        """Ask math-verify about each distinct pair once (a group's completions often agree); None stays
+        None.
+        """
         pairs = list(dict.fromkeys((gold, answer) for _, gold, answer in undecided))
         outcomes = self.pool.map([(f"{_WORKER}:equivalent", pair) for pair in pairs])
         values = {pair: outcome.value for pair, outcome in zip(pairs, outcomes, strict=True)}

@@ -1,4 +1,6 @@
-"""What runs in a pool worker: math-verify on one pair of answers. Its own timeouts are off; the pool holds the watch."""
+"""What runs in a pool worker: math-verify on one pair of answers. Its own timeouts are off; the pool holds
+the watch.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """A pool of killable worker processes: each job has a hard time limit that no input can escape.
 
-A timeout inside the worker (an alarm signal, say) fails off the main thread and inside long C calls; several trainers
-got silent all-zero rewards from that. Here the parent holds the watch and kills; a worker that hangs or dies is
-replaced from a warm template within milliseconds.
+A timeout inside the worker (an alarm signal, say) fails off the main thread and inside long C calls;
+several trainers got silent all-zero rewards from that. Here the parent holds the watch and kills; a worker
+that hangs or dies is replaced from a warm template within milliseconds.
 """
 
 from __future__ import annotations
@@ -30,7 +30,9 @@ Job = tuple[str, tuple[Any, ...]]  # ("module:function", arguments)
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of one job: a JSON value, or why there is none ('timeout', 'died', or the exception's text)."""
+    """What became of one job: a JSON value, or why there is none ('timeout', 'died', or the exception's
+    text).
+    """
 
     value: Any = None
     failure: str | None = None
@@ -47,9 +49,9 @@ class _Worker:
 class KillablePool:
     """Runs jobs in `workers` processes, each job for `limit_seconds` of wall time at most.
 
-    `preload` names the modules that the template imports once. `memory_bytes` caps the address space of a worker.
-    Processes start on first use; `close` (or the interpreter's end) leaves none behind. Calls from several threads
-    take turns. `replaced` counts the workers that were killed or died.
+    `preload` names the modules that the template imports once. `memory_bytes` caps the address space of a
+    worker. Processes start on first use; `close` (or the interpreter's end) leaves none behind. Calls from
+    several threads take turns. `replaced` counts the workers that were killed or died.
     """
 
     def __init__(
@@ -109,7 +111,9 @@ class KillablePool:
                         self._give(jobs, waiting.popleft(), outcomes, busy, selector)
                     self._collect(outcomes, busy, selector)
             finally:
-                for worker in busy.values():  # only when interrupted: their replies would be mistaken for later ones
+                for (
+                    worker
+                ) in busy.values():  # only when interrupted: their replies would be mistaken for later ones
                     self._discard(worker)
         return outcomes
 
@@ -191,7 +195,13 @@ class KillablePool:
         self._control, theirs = socket.socketpair()
         # A template of its own session: Ctrl-C at the terminal must not reach it before us.
         with theirs:
-            command = [sys.executable, "-m", pool_worker.__name__, str(theirs.fileno()), str(self.memory_bytes)]
+            command = [
+                sys.executable,
+                "-m",
+                pool_worker.__name__,
+                str(theirs.fileno()),
+                str(self.memory_bytes),
+            ]
             self._template = subprocess.Popen(
                 [*command, *self.preload],
                 pass_fds=[theirs.fileno()],

@@ -1,10 +1,11 @@
 """The far side of `pool`: a template process that has the heavy imports done and forks workers on request.
 
-Forking from a warm template is what makes killing cheap: a replacement costs milliseconds instead of the second or two
-that importing sympy takes. Run as `python -m scalerl.task.pool_worker CONTROL_FD MEMORY_BYTES MODULE...`.
+Forking from a warm template is what makes killing cheap: a replacement costs milliseconds instead of the
+second or two that importing sympy takes. Run as `python -m scalerl.task.pool_worker CONTROL_FD MEMORY_BYTES
+MODULE...`.
 
-Requests are pickles written by our own parent; replies are JSON, since what a worker says may have been shaped by
-hostile input and must not be able to run code in the parent.
+Requests are pickles written by our own parent; replies are JSON, since what a worker says may have been
+shaped by hostile input and must not be able to run code in the parent.
 """
 
 from __future__ import annotations
