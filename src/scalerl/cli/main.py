@@ -13,7 +13,10 @@ from scalerl.errors import NoGoodAnswer, UserError
 
 # verb -> module of scalerl.cli that holds it. A module offers either `app` (a Typer with sub-verbs) or a function
 # named like the verb. Verb modules import numpy, torch and the like inside their functions, so that --help is quick.
-VERBS: dict[str, str] = {}
+VERBS: dict[str, str] = {
+    "recipes": "recipes",
+    "simulate": "simulate",
+}
 
 app = typer.Typer(
     name="scalerl",

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from scalerl.loop.ledger import Ledger
+from scalerl.recipe import axes
 
 
 class Schedule(Protocol):
@@ -154,3 +155,10 @@ def _check(k: int, prompts_per_step: int) -> None:
         raise ValueError(f"a schedule's k is at least 1, not {k}")
     if prompts_per_step < 1:
         raise ValueError(f"a trainer step has at least one prompt, not {prompts_per_step}")
+
+
+def build_schedule(axis: axes.Schedule, prompts_per_step: int) -> Schedule:
+    """Return the rules that a recipe's schedule axis names."""
+    if isinstance(axis, axes.PpoOffPolicy):
+        return PpoOffPolicy(axis.k, prompts_per_step)
+    return Pipeline(axis.k, prompts_per_step)
