@@ -122,6 +122,8 @@ def arithmetic_task(
                 f"task: there aren't {train_prompts + held_out_prompts} distinct chains of {min_operations} to "
                 f"{max_operations} operations; ask for fewer prompts or more operations"
             )
-        found.setdefault(chain.text, Example(prompt_id(chain.text), chain.text, str(chain.answer), "arithmetic"))
+        found.setdefault(
+            chain.text, Example(prompt_id(chain.text), chain.text, str(chain.answer), "arithmetic")
+        )
     examples = tuple(found.values())
     return Task("arithmetic", examples[held_out_prompts:], examples[:held_out_prompts], verify_arithmetic)

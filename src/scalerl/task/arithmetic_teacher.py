@@ -68,7 +68,9 @@ class Teacher:
             return prompt, thinking[:cut] + TIME_UP + CLOSE_THINKING, answer
         return prompt, "", "".join(steps) + CLOSE_THINKING + answer
 
-    def demonstrations(self, rng: random.Random, min_operations: int, max_operations: int) -> Iterator[tuple[str, str, str]]:
+    def demonstrations(
+        self, rng: random.Random, min_operations: int, max_operations: int
+    ) -> Iterator[tuple[str, str, str]]:
         """Yield demonstrations of fresh chains without end."""
         while True:
             yield self.demonstrate(rng, draw_chain(rng, min_operations, max_operations))

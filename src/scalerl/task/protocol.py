@@ -53,6 +53,10 @@ class Prompter(Protocol):
         """Return a completion's text, special tokens kept."""
         ...
 
+    def tokens(self, text: str) -> tuple[int, ...]:
+        """Return the tokens of plain text (an interruption phrase), special tokens recognised."""
+        ...
+
     @property
     def end_token(self) -> int:
         """The token that ends a completion."""

@@ -92,5 +92,7 @@ class SymbolTokenizer:
             raise UserError(f"{path}: no such file; a checkpoint needs its tokenizer beside it")
         model = orjson.loads(path.read_bytes()).get("model", {})
         if model.get("type") != "WordLevel":
-            raise UserError(f"{path}: model.type is {model.get('type')!r}; the symbol tokenizer reads 'WordLevel' only")
+            raise UserError(
+                f"{path}: model.type is {model.get('type')!r}; the symbol tokenizer reads 'WordLevel' only"
+            )
         return cls(tuple(sorted(model["vocab"], key=model["vocab"].__getitem__)))

@@ -1,0 +1,128 @@
+"""The local loop: one process, the embedded engine, as fast as the machine goes; resumable bit for bit."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from scalerl.generate.torch_engine import TorchEngine
+from scalerl.loop.checkpoint import latest_checkpoint, write_checkpoint
+from scalerl.loop.config import RunConfig
+from scalerl.loop.learner import Learner, Listener
+from scalerl.loop.schedule import Schedule
+from scalerl.loop.setup import (
+    build_engine,
+    build_learner,
+    build_schedule,
+    model_folder,
+    open_record,
+    save_model,
+    set_threads,
+)
+from scalerl.record.write import RunWriter
+
+
+class LocalLoop:
+    """Decode until the schedule has a batch for the trainer, train, hand weights over, evaluate, save."""
+
+    def __init__(self, learner: Learner, engine: TorchEngine, schedule: Schedule) -> None:
+        self.learner = learner
+        self.engine = engine
+        self.schedule = schedule
+        self._published = copies(learner.trainer.policy.weights())  # what the engine holds, for checkpoints
+
+    def run(self) -> None:
+        """Go on to the config's last step. Raises RunStopped when the run can't."""
+        if self.learner.version == 0:
+            self.learner.evaluate_if_due()
+        while not self.learner.done:
+            self._collect_batch()
+            batch = self.schedule.next_batch(self.learner.ledger)
+            assert batch is not None
+            self.learner.train(batch)
+            version = self.learner.version
+            if self.schedule.publishes_after(version):
+                self._published = copies(self.learner.trainer.policy.weights())
+                self.engine.load_weights(self._published, version)
+            self.learner.evaluate_if_due()
+            self._checkpoint_if_due()
+
+    def _collect_batch(self) -> None:
+        """Decode, admitting groups as the schedule allows, until a batch is there for the trainer."""
+        started = time.perf_counter()
+        learner, engine = self.learner, self.engine
+        generations = learner.config.recipe.sizes.generations_per_prompt
+        while self.schedule.next_batch(learner.ledger) is None:
+            free = (learner.config.engine.slots - engine.active - engine.queued) // generations
+            count = self.schedule.groups_to_admit(learner.ledger, free, engine.policy_version)
+            if count:
+                engine.submit(learner.admit(count, engine.policy_version))
+            assert engine.active or engine.queued, "the schedule neither admits nor trains"
+            learner.receive(engine.step())
+        seconds = time.perf_counter() - started
+        learner.writer.timing({"step": learner.version, "phase": "generate", "seconds": seconds})
+
+    def _checkpoint_if_due(self) -> None:
+        learner, plan = self.learner, self.learner.config.checkpoint
+        if learner.version % plan.every_steps and not learner.done:
+            return
+        write_checkpoint(
+            learner.writer.path / "checkpoints",
+            learner.version,
+            self.state_dict(),
+            lambda folder: save_model(learner.trainer.policy, model_folder(learner.config), folder),
+            keep_last=plan.keep_last,
+            keep_every=plan.keep_every,
+        )
+
+    def state_dict(self) -> dict[str, Any]:
+        """The whole run: the learner's state and all that is in flight."""
+        behind = self.engine.policy_version != self.learner.version
+        return {
+            "learner": self.learner.state_dict(),
+            "engine": self.engine.state_dict(),
+            "published": self._published if behind else None,
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Restore what `state_dict` gave; the policy must hold the weights of the same checkpoint."""
+        self.learner.load_state_dict(state["learner"])
+        self._published = state["published"] or copies(self.learner.trainer.policy.weights())
+        self.engine.load_weights(self._published, state["engine"]["policy_version"])
+        self.engine.load_state_dict(state["engine"])
+
+
+def copies(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Return copies that later optimizer steps don't change."""
+    return {name: weight.clone() for name, weight in weights.items()}
+
+
+def train(config: RunConfig, path: Path, listener: Listener) -> None:
+    """Run `config` into the record at `path`, going on from its last checkpoint when there is one.
+
+    Raises UserError when `path` holds a run of another config, RunStopped when the run can't go on.
+    """
+    set_threads(config)
+    writer, resumed = open_record(config, path)
+    checkpoint = latest_checkpoint(path / "checkpoints") if resumed else None
+    if resumed:
+        _rewind(writer, checkpoint.step if checkpoint else -1, listener)
+    learner = build_learner(config, writer, listener, checkpoint.path if checkpoint else None)
+    engine = build_engine(config, learner.trainer.policy, learner.assembly.prompter)
+    loop = LocalLoop(learner, engine, build_schedule(config.recipe))
+    if checkpoint:
+        loop.load_state_dict(checkpoint.state())
+    loop.run()
+
+
+def _rewind(writer: RunWriter, step: int, listener: Listener) -> None:
+    """Drop what was recorded after the checkpoint: the run repeats it, bit for bit."""
+    dropped = writer.rewind(step)
+    where = (
+        f"continuing from its checkpoint at step {step}" if step >= 0 else "no checkpoint yet: from the start"
+    )
+    listener.on_event("resume", f"{writer.path}: {where} ({dropped} recorded lines are repeated)")

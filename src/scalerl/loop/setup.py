@@ -1,0 +1,179 @@
+"""From a run's config to its parts: task, policy, engine, schedule, record."""
+
+from __future__ import annotations
+
+import hashlib
+import platform
+import shutil
+from importlib.metadata import version
+from pathlib import Path
+from typing import assert_never
+
+import torch
+
+import scalerl
+from scalerl.errors import UserError
+from scalerl.generate.torch_engine import TorchEngine
+from scalerl.loop.config import RunConfig
+from scalerl.loop.heldout import HeldOut
+from scalerl.loop.learner import Learner, Listener
+from scalerl.loop.rollouts import Assembly
+from scalerl.loop.schedule import Pipeline, PpoOffPolicy, Schedule
+from scalerl.loop.trainer import Trainer
+from scalerl.policy.load import Policy, load_policy, save_policy
+from scalerl.recipe import axes
+from scalerl.recipe.recipe import Recipe
+from scalerl.record.schema import RunHeader
+from scalerl.record.write import RunWriter
+from scalerl.task.build import build_prompter, build_task
+from scalerl.task.curriculum import build_curriculum
+from scalerl.task.protocol import Prompter, Task
+
+QUICKSTART = "quickstart"
+QUICKSTART_FOLDER = Path(scalerl.__file__).parent / "policy" / "quickstart"
+EVALUATION_SEED = 1 << 32
+"""Added to the run's seed for evaluations, so that they share no draw with the training."""
+TOKENIZER_FILES = (
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "special_tokens_map.json",
+    "chat_template.jinja",
+)
+
+
+def model_folder(config: RunConfig) -> Path:
+    """Return the folder of the starting policy."""
+    return QUICKSTART_FOLDER if config.model == QUICKSTART else Path(config.model)
+
+
+def set_threads(config: RunConfig) -> None:
+    """Pin CPU threads and flush denormals: both decide the last bits of sums, so both belong to the run."""
+    torch.set_num_threads(config.threads)
+    torch.set_flush_denormal(True)
+
+
+def build_schedule(recipe: Recipe) -> Schedule:
+    """Return the off-policy schedule's state machine."""
+    prompts = recipe.sizes.prompts_per_step
+    match recipe.schedule:
+        case axes.PpoOffPolicy():
+            return PpoOffPolicy(recipe.schedule.k, prompts)
+        case axes.Pipeline():
+            return Pipeline(recipe.schedule.k, prompts)
+        case _:
+            assert_never(recipe.schedule)
+
+
+def build_engine(config: RunConfig, policy: Policy, prompter: Prompter) -> TorchEngine:
+    """Return the engine that generates for training."""
+    return _engine(config, policy, prompter, config.seed, config.engine.slots)
+
+
+def _engine(config: RunConfig, policy: Policy, prompter: Prompter, seed: int, slots: int) -> TorchEngine:
+    phrase = config.recipe.budgets.phrase
+    return TorchEngine(
+        policy,
+        slots=slots,
+        seed=seed,
+        end_token=prompter.end_token,
+        close_thinking=prompter.close_thinking,
+        interruption_phrase=None if phrase is None else prompter.tokens(phrase),
+        fp32_head=config.recipe.head == "fp32",
+        recompute_kv_on_update=config.engine.recompute_kv_on_update,
+    )
+
+
+def build_learner(
+    config: RunConfig, writer: RunWriter, listener: Listener, weights_folder: Path | None
+) -> Learner:
+    """Put a run's parts together; `weights_folder` is a checkpoint's, or None for the starting policy."""
+    task = build_task(config.task)
+    folder = model_folder(config)
+    prompter = build_prompter(config.task, folder)
+    policy = load_policy(weights_folder or folder, config.device, config.dtype)
+    examples = {example.id: example for example in task.train}
+    seed = config.seed + EVALUATION_SEED
+    samples = config.evaluation.samples_per_prompt
+    held_out = HeldOut(
+        engine=_engine(
+            config, policy, prompter, seed, min(config.engine.slots, samples * len(task.held_out))
+        ),
+        examples=task.held_out,
+        prompter=prompter,
+        verifier=task.verifier,
+        lengths=config.recipe.budgets,
+        samples_per_prompt=samples,
+        seed=seed,
+    )
+    return Learner(
+        config,
+        Trainer(policy, config.recipe, config.engine.micro_batch_tokens),
+        Assembly(examples, prompter, task.verifier),
+        build_curriculum(config.recipe.curriculum, tuple(examples), config.seed),
+        held_out,
+        writer,
+        listener,
+    )
+
+
+def held_out_hash(task: Task) -> str:
+    """Return a name of the held-out set: two runs may be compared when theirs are equal."""
+    ids = "\n".join(sorted(example.id for example in task.held_out))
+    return hashlib.blake2b(ids.encode(), digest_size=8).hexdigest()
+
+
+def header_of(config: RunConfig) -> RunHeader:
+    """Return run.json's contents."""
+    folder = model_folder(config)
+    weights = folder / "model.safetensors"
+    if not weights.is_file() and not (folder / "model.safetensors.index.json").is_file():
+        raise UserError(
+            f"model {str(folder)!r}: no model.safetensors in it; give a Hugging Face model folder"
+        )
+    digest = hashlib.blake2b(weights.read_bytes(), digest_size=8).hexdigest() if weights.is_file() else None
+    plain = config.model_dump(mode="json")
+    return RunHeader(
+        name=config.name,
+        recipe=plain.pop("recipe"),
+        model={"path": config.model, "weights_hash": digest},
+        task=config.task,
+        held_out_hash=held_out_hash(build_task(config.task)),
+        seed=config.seed,
+        versions={
+            "scalerl": scalerl.__version__,
+            "torch": version("torch"),
+            "python": platform.python_version(),
+        },
+        extra={"config": plain},
+    )
+
+
+def open_record(config: RunConfig, path: Path) -> tuple[RunWriter, bool]:
+    """Begin the record at `path`, or open it to go on; the flag says which.
+
+    Raises UserError when the record there is of another run: it's never overwritten.
+    """
+    header = header_of(config)
+    if not (path / "run.json").is_file():
+        return RunWriter.create(path, header), False
+    writer = RunWriter.open(path)
+    if difference := _difference(writer.header, header):
+        raise UserError(
+            f"{path / 'run.json'}: holds another run (its {difference} differs); choose another folder, or delete it"
+        )
+    return writer, True
+
+
+def _difference(there: RunHeader, wanted: RunHeader) -> str | None:
+    for field in ("recipe", "model", "task", "held_out_hash", "seed", "extra"):
+        if getattr(there, field) != getattr(wanted, field):
+            return field
+    return None
+
+
+def save_model(policy: Policy, tokenizer_folder: Path, folder: Path) -> None:
+    """Write a checkpoint's Hugging Face part: weights, config and the tokenizer of the starting policy."""
+    save_policy(policy, folder)
+    for name in TOKENIZER_FILES:
+        if (tokenizer_folder / name).is_file():
+            shutil.copyfile(tokenizer_folder / name, folder / name)
