@@ -14,7 +14,6 @@ from typing import Any
 
 from scalerl.loop.content import Content
 from scalerl.loop.device import Device, Meter
-from scalerl.loop.ledger import Ledger
 from scalerl.loop.profile import Profile
 from scalerl.loop.readings import ClockStep
 from scalerl.loop.roofline import (
@@ -55,7 +54,7 @@ class Clock:
     ) -> None:
         self.profile, self.schedule, self.content = profile, schedule, content
         self.now = 0.0
-        self.ledger = Ledger()
+        self.ledger = content.ledger
         self._stride = tokens_per_token
         self._recompute = recompute_kv_on_update
         self._observer = observer
@@ -64,7 +63,6 @@ class Clock:
         self._trainer = Meter()
         self._events: list[tuple[float, int, int, int]] = []  # time, kind, id, serial of a boundary
         self._arrived = 0
-        self._admitted = 0
         self._closed = False  # the schedule said no, and nothing has changed since
         self._unfinished: dict[int, int] = {}  # group -> members not finished
         self._prompts: dict[int, int] = {}  # group -> prompt tokens (simulated)
@@ -93,12 +91,10 @@ class Clock:
         """The clock between two events, as plain lists and numbers for JSON; the content keeps its own."""
         return {
             "now": self.now,
-            "ledger": self.ledger.state_dict(),
             "devices": [device.state_dict() for device in self._devices],
             "trainer": self._trainer.state_dict(),
             "events": [list(event) for event in self._events],
             "arrived": self._arrived,
-            "admitted": self._admitted,
             "closed": self._closed,
             "unfinished": [list(item) for item in self._unfinished.items()],
             "prompts": [list(item) for item in self._prompts.items()],
@@ -109,11 +105,10 @@ class Clock:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore what `state_dict` gave, into a clock made alike."""
         self.now = state["now"]
-        self.ledger.load_state_dict(state["ledger"])
         self._devices = [Device.from_state(device) for device in state["devices"]]
         self._trainer = Meter(**state["trainer"])
         self._events = [(time, kind, number, serial) for time, kind, number, serial in state["events"]]
-        self._arrived, self._admitted, self._closed = state["arrived"], state["admitted"], state["closed"]
+        self._arrived, self._closed = state["arrived"], state["closed"]
         self._unfinished = dict(state["unfinished"])
         self._prompts = dict(state["prompts"])
         self._training_seconds, self._tokens = state["training_seconds"], state["tokens"]
@@ -222,10 +217,7 @@ class Clock:
         self._closed = not allowed
 
     def _admit_to(self, device: Device, at_boundary: Device | None) -> None:
-        group = self._admitted
-        self._admitted += 1
-        self.ledger.admit(group, self._arrived)
-        prompt_tokens, completions = self.content.admit(group)
+        group, prompt_tokens, completions = self.content.admit(self._arrived)
         self._prompts[group] = prompt_tokens * self._stride
         self._unfinished[group] = completions
         device.waiting.extend((group, sample) for sample in range(completions))
@@ -238,37 +230,34 @@ class Clock:
             self._push(self.now, BOUNDARY, device.number, device.event)
 
     def _judged(self, group: int) -> None:
-        if self.content.judge(group):
-            self.ledger.finish(group)
+        self.content.judge(group)
+        if group in self.ledger.finished:
             self._try_step()
         else:
-            self.ledger.drop(group)
             self._reopen()
 
     def _try_step(self) -> None:
         batch = self.schedule.next_batch(self.ledger)
         if batch is None:
             return
-        self.ledger.begin_step(batch)
-        self._training_seconds = training_seconds(
-            self.profile, self.content.training_tokens(batch) * self._stride
-        )
+        tokens = self.content.begin_step(batch) * self._stride
+        self._training_seconds = training_seconds(self.profile, tokens)
         self._trainer.switch(self.now, working=True)
         self._push(self.now + self._training_seconds, TRAINED, self.ledger.version)
 
     def _trained(self) -> ClockStep:
         self._trainer.switch(self.now, working=False)
-        staleness, batch = self.ledger.staleness(), tuple(self.ledger.training)
         if self._observer:
-            self._observer("trainer", 0, self.now - self._training_seconds, self.now, len(batch))
-        self.content.train(batch)
-        version = self.ledger.end_step()
-        if self.schedule.publishes_after(version):
-            self._push(self.now + transfer_seconds(self.profile), ARRIVED, version)
-        report = self._report(staleness)
+            start, groups = self.now - self._training_seconds, len(self.ledger.training)
+            self._observer("trainer", 0, start, self.now, groups)
+        reading = self._reading()
+        self.content.end_step(reading)
+        if self.schedule.publishes_after(reading.step):
+            self.content.publish(reading.step)
+            self._push(self.now + transfer_seconds(self.profile), ARRIVED, reading.step)
         self._try_step()
         self._reopen()
-        return report
+        return reading
 
     def _weights_arrived(self, version: int) -> None:
         self._arrived = version
@@ -282,13 +271,13 @@ class Clock:
         self._closed = False
         self._admit()
 
-    def _report(self, staleness: tuple[int, ...]) -> ClockStep:
+    def _reading(self) -> ClockStep:
         self._trainer.read(self.now)
         for device in self._devices:
             device.read(self.now)
         trainers = self.profile.trainers
         return ClockStep(
-            step=self.ledger.version,
+            step=self.ledger.version + 1,
             seconds=self.now,
             device_hours=self.now * self.profile.devices / 3600.0,
             generator_busy_seconds=sum(device.meter.busy for device in self._devices),
@@ -296,7 +285,7 @@ class Clock:
             slot_seconds=sum(device.slot_seconds for device in self._devices),
             trainer_busy_seconds=self._trainer.busy * trainers,
             trainer_idle_seconds=self._trainer.idle * trainers,
-            staleness=staleness,
+            staleness=self.ledger.staleness(),
             training_seconds=self._training_seconds,
             tokens=self._tokens,
         )

@@ -6,13 +6,23 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from scalerl.loop.device import Member
+from scalerl.loop.ledger import Ledger
+from scalerl.loop.readings import ClockStep
 
 
 class Content(Protocol):
-    """What is decoded, judged and trained while the clock says when. Tokens are the content's own."""
+    """What is decoded, judged and trained while the clock says when. Tokens are the content's own.
 
-    def admit(self, group: int) -> tuple[int, int]:
-        """Make the group with this admission number: its prompt's tokens, its number of completions."""
+    The content also moves groups through its ledger; the clock only reads it, through the schedule.
+    """
+
+    @property
+    def ledger(self) -> Ledger:
+        """Where every untrained group stands."""
+        ...
+
+    def admit(self, version: int) -> tuple[int, int, int]:
+        """Admit the next group, to start at `version`: its number, its prompt's tokens, its completions."""
         ...
 
     def start(self, device: int, members: Sequence[Member]) -> None:
@@ -31,18 +41,22 @@ class Content(Protocol):
         """The device has passed this many boundaries since `run`: who finished at the last of them."""
         ...
 
+    def publish(self, version: int) -> None:
+        """The weights of this version set out to the generators."""
+        ...
+
     def take_weights(self, version: int) -> None:
-        """New weights have arrived everywhere: tokens from boundaries not yet begun are sampled with them."""
+        """They have arrived everywhere: tokens from boundaries not yet begun are sampled with them."""
         ...
 
-    def judge(self, group: int) -> bool:
-        """A group's completions are all judged: whether it counts towards a batch."""
+    def judge(self, group: int) -> None:
+        """A group's completions are all judged: it's finished, or dropped from the ledger."""
         ...
 
-    def training_tokens(self, batch: Sequence[int]) -> int:
-        """Prompt and completion tokens that the trainer forwards for these groups."""
+    def begin_step(self, batch: Sequence[int]) -> int:
+        """The trainer takes these groups; returns the prompt and completion tokens that it forwards."""
         ...
 
-    def train(self, batch: Sequence[int]) -> None:
-        """The trainer's step on these groups ends now."""
+    def end_step(self, reading: ClockStep) -> None:
+        """The step in progress ends, at this reading of the clock."""
         ...

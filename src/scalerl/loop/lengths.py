@@ -10,6 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from scalerl.loop.device import Member
+from scalerl.loop.ledger import Ledger
+from scalerl.loop.readings import ClockStep
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +52,8 @@ class SyntheticContent:
     ) -> None:
         self._lengths, self._seed = lengths, seed
         self._prompt_tokens, self._generations = prompt_tokens, generations_per_prompt
+        self.ledger = Ledger()
+        self._admitted = 0
         self._waiting: dict[Member, int] = {}
         self._group_tokens: dict[int, int] = {}
         self._boundary = [0] * generators
@@ -57,14 +61,17 @@ class SyntheticContent:
         self.lengths_seen: list[int] = []
         """Length of every completion admitted so far."""
 
-    def admit(self, group: int) -> tuple[int, int]:
-        """Draw the group's lengths."""
+    def admit(self, version: int) -> tuple[int, int, int]:
+        """Draw the next group's lengths."""
+        group = self._admitted
+        self._admitted += 1
+        self.ledger.admit(group, version)
         lengths = self._lengths.draw(self._seed, group, self._generations)
         self.lengths_seen += lengths
         self._group_tokens[group] = sum(lengths) + self._generations * self._prompt_tokens
         for sample, length in enumerate(lengths):
             self._waiting[group, sample] = length
-        return self._prompt_tokens, self._generations
+        return group, self._prompt_tokens, self._generations
 
     def start(self, device: int, members: Sequence[Member]) -> None:
         """Note at which of the device's boundaries each will end."""
@@ -87,16 +94,21 @@ class SyntheticContent:
             finished.append(heapq.heappop(ends)[1])
         return finished
 
+    def publish(self, version: int) -> None:
+        """There are no weights."""
+
     def take_weights(self, version: int) -> None:
-        """There are none."""
+        """There are no weights."""
 
-    def judge(self, group: int) -> bool:
+    def judge(self, group: int) -> None:
         """Every group counts."""
-        return True
+        self.ledger.finish(group)
 
-    def training_tokens(self, batch: Sequence[int]) -> int:
+    def begin_step(self, batch: Sequence[int]) -> int:
         """All completions, each with its prompt."""
+        self.ledger.begin_step(batch)
         return sum(self._group_tokens.pop(group) for group in batch)
 
-    def train(self, batch: Sequence[int]) -> None:
+    def end_step(self, reading: ClockStep) -> None:
         """Nothing learns."""
+        self.ledger.end_step()
