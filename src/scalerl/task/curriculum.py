@@ -141,7 +141,7 @@ class Epochs:
         """Continue from `state_dict`'s data. Raises UserError when it is about another training set."""
         if state["prompts"] != self._fingerprint():
             raise UserError(
-                "the checkpoint's curriculum is about another training set (other prompts, or in another order): "
+                "the checkpoint's curriculum is about another training set (other prompts, other order): "
                 "resume with the data that the run began with"
             )
         self._seed, self._epoch, self._position = state["seed"], state["epoch"], state["position"]
