@@ -49,6 +49,7 @@ class _PackedAttention:
         self._scale = architecture.attention_scale
         self._kv_heads = architecture.kv_heads
         self._packing = packing
+        self._sizes = [packing.prompt_tokens, *(bucket.stop - bucket.start for bucket in packing.buckets)]
         self._owners = [torch.from_numpy(bucket.prompts).to(like.device) for bucket in packing.buckets]
         self._masks = [self._mask(bucket, like) for bucket in packing.buckets]
 
@@ -66,21 +67,23 @@ class _PackedAttention:
 
     def __call__(self, _layer: int, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
         """query [S, H, E], key and value [S, K, E] -> [S, H * E]."""
-        count, room = len(self._packing.prompt_lengths), self._packing.prompt_room
-        prompts = slice(0, self._packing.prompt_tokens)
-        prompt_query, prompt_key, prompt_value = (
-            _by_row(x[prompts], count, room) for x in (query, key, value)
-        )
+        # split, not slices: its backward is one concatenation, not a zero-filled stream for each part
+        queries, keys, values = (x.split(self._sizes) for x in (query, key, value))
+        shape = len(self._packing.prompt_lengths), self._packing.prompt_room
+        prompt_key, prompt_value = _by_row(keys[0], *shape), _by_row(values[0], *shape)
         grouped = query.shape[1] != key.shape[1]
         attended = F.scaled_dot_product_attention(
-            prompt_query, prompt_key, prompt_value, is_causal=True, enable_gqa=grouped
+            _by_row(queries[0], *shape), prompt_key, prompt_value, is_causal=True, enable_gqa=grouped
         )
-        outputs = [attended.transpose(1, 2).reshape(count * room, -1)]
-        for bucket, owner, mask in zip(self._packing.buckets, self._owners, self._masks, strict=True):
-            part, shape = slice(bucket.start, bucket.stop), (len(bucket.prompts), bucket.length)
-            keys = torch.cat((prompt_key.index_select(0, owner), _by_row(key[part], *shape)), dim=2)
-            values = torch.cat((prompt_value.index_select(0, owner), _by_row(value[part], *shape)), dim=2)
-            outputs.append(self._attend_rows(_by_row(query[part], *shape), keys, values, mask))
+        outputs = [attended.transpose(1, 2).reshape(shape[0] * shape[1], -1)]
+        for index, (bucket, owner) in enumerate(zip(self._packing.buckets, self._owners, strict=True)):
+            own = len(bucket.prompts), bucket.length
+            row_keys = torch.cat((prompt_key.index_select(0, owner), _by_row(keys[index + 1], *own)), dim=2)
+            row_values = torch.cat(
+                (prompt_value.index_select(0, owner), _by_row(values[index + 1], *own)), dim=2
+            )
+            row_queries = _by_row(queries[index + 1], *own)
+            outputs.append(self._attend_rows(row_queries, row_keys, row_values, self._masks[index]))
         return torch.cat(outputs)
 
     def _attend_rows(self, query: Tensor, keys: Tensor, values: Tensor, mask: Tensor) -> Tensor:
