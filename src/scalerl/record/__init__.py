@@ -1,1 +1,1 @@
-"""The record room: what a run leaves on disk, and the readers of other trainers' logs."""
+"""The record room: what a run leaves on disk."""

@@ -2,18 +2,167 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from scalerl.errors import UserError
+from scalerl.record.assemble import assemble
+from scalerl.record.assembly import Options
+from scalerl.record.choice import ChoiceNeeded, listing
+from scalerl.record.choose import choose_y
+from scalerl.record.columns import Log, Wanted
 from scalerl.record.native import is_record, load_record
+from scalerl.record.readers.directory import Found, look_into
+from scalerl.record.readers.wandb_run import read_wandb_path
 from scalerl.record.run import Run
+from scalerl.record.sniff import read_file
 
 
-def load(path: str | Path) -> Run:
-    """Load a run record from its directory."""
-    path = Path(path)
+def load(
+    path: str | Path,
+    *,
+    x: str | None = None,
+    y: str | None = None,
+    group: str | None = None,
+    scale: str | None = None,
+    devices: str | None = None,
+    params: float | None = None,
+    restart: str | None = None,
+) -> Run:
+    """Load one run: a scalerl record, or another trainer's log of any supported format.
+
+    `x` and `y` name fields (`x="index"` counts rows), `group` the fields that tell runs apart, `scale` is
+    unit, percent, pm1 or LOW:HIGH, `devices` '64+16' or '8:H100', `params` the model's parameters,
+    `restart` last or append. `path` may end in '#name' to pick a run of a file that holds several, and may
+    be wandb:entity/project/run. What was taken and left is in `run.provenance`. UserError, one line, for
+    what can't be used.
+    """
+    options = Options(x, y, group, scale, devices, params, restart)
+    place, picked = _split_pick(str(path))
+    if is_native(place):
+        return load_record(Path(place))
+    runs = _foreign(place, options, picked)
+    if len(runs) > 1:
+        first = next(iter(runs))
+        _demand_rates(runs)
+        raise ChoiceNeeded(
+            f"{place}: holds {len(runs)} runs: {listing(list(runs))}; pick one as '{place}#{first}'",
+            "run",
+            tuple(runs),
+        )
+    return next(iter(runs.values()))()
+
+
+def load_all(
+    path: str | Path,
+    *,
+    x: str | None = None,
+    y: str | None = None,
+    group: str | None = None,
+    scale: str | None = None,
+    devices: str | None = None,
+    params: float | None = None,
+    restart: str | None = None,
+) -> dict[str, Run]:
+    """All runs of a file or a folder, by name; options as for `load`. One run gives one entry."""
+    options = Options(x, y, group, scale, devices, params, restart)
+    place, picked = _split_pick(str(path))
+    if is_native(place):
+        run = load_record(Path(place))
+        return {run.name: run}
+    return {name: make() for name, make in _foreign(place, options, picked).items()}
+
+
+def is_native(place: str) -> bool:
+    """Whether a path is a scalerl run record."""
+    return not place.startswith("wandb:") and is_record(Path(place))
+
+
+class _Later:
+    """A run that is put together when asked for: naming the runs of a file costs one reading."""
+
+    def __init__(self, path: Path, run: str, log: Log, options: Options) -> None:
+        self.path, self.run, self.log, self.options = path, run, log, options
+
+    def __call__(self) -> Run:
+        return assemble(self.path, self.run, self.log.runs[self.run], self.log, self.options)
+
+    def check(self) -> None:
+        """UserError where the run has no field for y."""
+        choose_y(self.log.runs[self.run], self.options.y, str(self.path))
+
+
+def _demand_rates(runs: dict[str, _Later | _Record]) -> None:
+    """UserError where no run of a log has anything for y: said before a run is asked for."""
+    for make in runs.values():
+        try:
+            make.check()
+        except UserError as error:
+            refused = error
+        else:
+            return
+    raise refused
+
+
+class _Record:
+    """A run record inside a folder of runs."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __call__(self) -> Run:
+        return load_record(self.path)
+
+    def check(self) -> None:
+        """A record always has what it was written with."""
+
+
+def _foreign(place: str, options: Options, picked: str | None) -> dict[str, _Later | _Record]:
+    wanted = Wanted(None if options.x == "index" else options.x, options.y, options.group)
+    if place.startswith("wandb:"):
+        logs = [("", Path(place.rsplit("/", 1)[-1]), read_wandb_path(place, wanted))]
+        return _pick(place, {"": _Later(logs[0][1], "", logs[0][2], options)}, picked)
+    path = Path(place)
     if not path.exists():
-        raise UserError(f"{path}: no such file or directory")
-    if path.is_dir() and is_record(path):
-        return load_record(path)
-    raise UserError(f"{path}: not a run record (no run.json)")
+        raise UserError(f"{place}: no such file or directory")
+    if not path.is_dir():
+        return _pick(place, _of_log(path, read_file(path, wanted), options), picked)
+    runs: dict[str, _Later | _Record] = {}
+    found = look_into(path)
+    for item in found:
+        runs |= _of_found(item, wanted, options, alone=len(found) == 1)
+    return _pick(place, runs, picked)
+
+
+def _of_found(item: Found, wanted: Wanted, options: Options, alone: bool) -> dict[str, _Later | _Record]:
+    if item.record:
+        return {item.name: _Record(item.path)}
+    inner = _of_log(item.path, item.read(wanted), options)
+    if alone:
+        return inner
+    return {item.name + (f" {run}" if run else ""): make for run, make in inner.items()}
+
+
+def _of_log(path: Path, log: Log, options: Options) -> dict[str, _Later | _Record]:
+    if not log.runs:
+        raise UserError(f"{path}: no run in it; nothing to fit")
+    return {run: _Later(path, run, log, replace(options)) for run in log.runs}
+
+
+def _pick(place: str, runs: dict[str, _Later | _Record], picked: str | None) -> dict[str, _Later | _Record]:
+    if picked is None:
+        return runs
+    if picked not in runs:
+        raise UserError(f"{place}: no run {picked!r}; it has {listing(list(runs), 12)}")
+    return {picked: runs[picked]}
+
+
+def _split_pick(path: str) -> tuple[str, str | None]:
+    """'file#run' as (file, run); a '#' that is part of an existing path is left alone."""
+    if "#" not in path or Path(path).exists():
+        return path, None
+    place, _, picked = path.partition("#")
+    while not Path(place).exists() and "#" in picked:
+        more, _, picked = picked.partition("#")
+        place = f"{place}#{more}"
+    return place, picked

@@ -1,0 +1,102 @@
+"""One run of a log while it is put together: its y, the step of each row, restarts, what was left out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from scalerl.errors import UserError
+from scalerl.record.choice import listing
+from scalerl.record.choose import Chosen, choose_y, step_field
+from scalerl.record.columns import Columns, Log
+from scalerl.record.restarts import resolve
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+INDEX = "index"
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the user said: fields, scale, devices ('64+16'), model parameters, what a restart means."""
+
+    x: str | None = None
+    y: str | None = None
+    group: str | None = None
+    scale: str | None = None
+    devices: str | None = None
+    params: float | None = None
+    restart: str | None = None
+
+
+class Assembly:
+    """One run being put together."""
+
+    def __init__(self, path: Path, run: str, columns: Columns, log: Log, options: Options) -> None:
+        self.path, self.run, self.columns, self.log, self.options = path, run, columns, log, options
+        self.where = f"{path}" + (f" [{run}]" if run else "")
+        self.dropped = dict(log.dropped)
+        self.guesses = list(log.guesses)
+        self.warnings = list(log.warnings)
+        self.chosen: Chosen = choose_y(columns, options.y, self.where)
+        self.x = options.x or log.x_field
+        self.stepped = self._row_steps()
+
+    def _row_steps(self) -> tuple[str, Floats]:
+        """The step of every row [rows] (NaN where it has none), and the name of where it is from."""
+        rows = self.columns.rows
+        steps = np.full(rows, np.nan)
+        name = step_field(self.columns, self.chosen.y, self.options.x)
+        if self.options.x == INDEX or (name is None and self.x is not None):
+            at = self.columns.column(self.chosen.y)[0]
+            steps[at] = np.arange(1, len(at) + 1)
+            return INDEX, steps
+        if name is None:
+            raise UserError(
+                f"{self.where}: no field says at which step {self.chosen.y} was taken; name one with --x "
+                f"(fields: {listing(list(self.columns.names), 10)}), or --x index to count the rows"
+            )
+        at, values = self.columns.column(name)
+        if not len(at):
+            raise UserError(f"{self.where}: field {name!r} holds no number; choose another with --x")
+        steps[at] = values
+        return name, steps
+
+    def steps_of(self, name: str) -> tuple[Floats, Floats]:
+        """(step, value) of a field in the order of the file, without NaN and rows that have no step."""
+        at, values = self.columns.column(name)
+        steps = self.stepped[1][at]
+        good = np.isfinite(values) & np.isfinite(steps)
+        return steps[good], values[good]
+
+    def points(self, name: str, main: bool) -> tuple[Floats, Floats, Ints, Ints | None]:
+        """(step, value, row, repeat) of a y field after restarts; `main` also notes what was left."""
+        at, values = self.columns.column(name)
+        steps = self.stepped[1][at]
+        good = np.isfinite(values) & np.isfinite(steps)
+        if main:
+            self._count("value is NaN or infinite", int(np.sum(~np.isfinite(values))))
+            self._count("row without a step", int(np.sum(np.isfinite(values) & ~np.isfinite(steps))))
+        at, values, steps = at[good], values[good], steps[good]
+        if not len(values):
+            raise UserError(f"{self.where}: {name} has no number at a known step; nothing to fit")
+        if self.log.repeats:
+            order = np.argsort(steps, kind="stable")
+            steps = steps[order]
+            first = np.searchsorted(steps, steps, side="left")
+            if main and len(np.unique(steps)) < len(steps):
+                self.guesses.append("several evaluations at one step are repeats: the curve takes their mean")
+            return steps, values[order], at[order], np.arange(len(steps)) - first
+        done = resolve(steps, self.options.restart, self.where)
+        if main:
+            self.warnings += done.notes
+            for reason, count in done.dropped.items():
+                self._count(reason, count)
+        return done.step, values[done.kept], at[done.kept], None
+
+    def _count(self, reason: str, count: int) -> None:
+        if count:
+            self.dropped[reason] = self.dropped.get(reason, 0) + count

@@ -1,0 +1,20 @@
+"""A choice that only the user can make: asked at a terminal, elsewhere an error that names the flag."""
+
+from __future__ import annotations
+
+from scalerl.errors import UserError
+
+
+class ChoiceNeeded(UserError):  # noqa: N818 - a question, not a fault
+    """A UserError that one option settles: `option` is a keyword of `load`, `choices` what it may be."""
+
+    def __init__(self, message: str, option: str, choices: tuple[str, ...]) -> None:
+        super().__init__(message)
+        self.option = option
+        self.choices = choices
+
+
+def listing(names: tuple[str, ...] | list[str], most: int = 6) -> str:
+    """Names in one line, cut after `most`."""
+    shown = ", ".join(names[:most])
+    return shown + (f", ... ({len(names)} in all)" if len(names) > most else "")

@@ -1,0 +1,1 @@
+"""Readers of other trainers' logs: one file a format, chosen by content."""

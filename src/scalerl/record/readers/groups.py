@@ -1,0 +1,87 @@
+"""Several runs in one table: rows told apart by fields like run_name, method and seed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from scalerl.errors import UserError
+from scalerl.record.columns import Columns, Log, Wanted
+from scalerl.record.fields import canonical, role_of
+
+_MOST_RUNS = 2000
+
+
+class Grouper:
+    """Hands each row the columns of its run. Fields to group by are set before the first row is stored."""
+
+    def __init__(self, wanted: Wanted, log: Log, by: tuple[str, ...] | None = None) -> None:
+        self.wanted = wanted
+        self.log = log
+        named = tuple(part.strip() for part in wanted.group.split(",")) if wanted.group else None
+        self.by: tuple[str, ...] = by if by is not None else named or ()
+        self.rows = 0
+
+    def columns_for(self, row: Mapping[str, Any]) -> Columns:
+        """The columns that a row belongs in."""
+        self.rows += 1
+        key = run_name(row, self.by)
+        columns = self.log.runs.get(key)
+        if columns is None:
+            if len(self.log.runs) >= _MOST_RUNS:
+                by = ", ".join(self.by)
+                raise UserError(
+                    f"{by} tells more than {_MOST_RUNS} runs apart; name another field with --group"
+                )
+            columns = self.log.runs[key] = Columns(self.wanted)
+        return columns
+
+    def finish(self) -> None:
+        """End of the log: a single run needs no name; several are said to have been told apart."""
+        runs = self.log.runs
+        if len(runs) == 1:
+            self.log.runs = {"": next(iter(runs.values()))}
+        elif self.by and not self.wanted.group:
+            self.log.guesses.append(f"{len(runs)} runs told apart by {', '.join(self.by)}")
+
+    def all_names(self) -> set[str]:
+        """Every field seen in any run."""
+        return {name for columns in self.log.runs.values() for name in columns.names}
+
+
+def run_name(row: Mapping[str, Any], by: tuple[str, ...]) -> str:
+    """'ppo' for one field; 'ppo seed=3' for several: text as it is, numbers with their field's name."""
+    if not by:
+        return ""
+    parts = []
+    for name in by:
+        value = str(row.get(name, "")).strip()
+        if len(by) > 1 and _is_number(value):
+            value = f"{name}={value}"
+        parts.append(value or f"{name}=(none)")
+    return " ".join(parts)
+
+
+def guess_groups(rows: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
+    """Fields that tell runs apart, from a sample of rows: known names that hold text, and 'seed'.
+
+    A field whose values hardly ever come back (an id of the row) doesn't.
+    """
+    found = []
+    for name in dict.fromkeys(name for row in rows for name in row):
+        if role_of(name) != "group":
+            continue
+        values = [str(row[name]) for row in rows if row.get(name) not in (None, "")]
+        distinct = set(values)
+        text = any(not _is_number(value) for value in distinct)
+        if values and 2 * len(distinct) <= max(len(values), 2) and (text or canonical(name) == "seed"):
+            found.append(name)
+    return tuple(found)
+
+
+def _is_number(value: str) -> bool:
+    try:
+        float(value)
+    except ValueError:
+        return False
+    return True
