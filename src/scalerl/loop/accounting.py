@@ -31,7 +31,7 @@ class Accountant:
         self.tokens_prefilled += tokens
 
     def trained(self, forwarded: int, sampled: int) -> None:
-        """Count a trainer step: tokens forwarded (prompts once a group) and sampled tokens that carried loss."""
+        """Count a trainer step: tokens forwarded (prompts once a group), sampled tokens that carried loss."""
         self.tokens_forwarded += forwarded
         self.tokens_trained += sampled
 

@@ -1,4 +1,4 @@
-"""Checkpoints: whole or not there. Written beside their place, synced, renamed; checked when they are read."""
+"""Checkpoints: whole or not there. Written beside their place, synced, renamed; checked when read."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def write_checkpoint(
 
 
 def latest_checkpoint(folder: Path) -> Checkpoint | None:
-    """Return the newest checkpoint whose files are all as written; those that aren't are skipped with a warning."""
+    """Return the newest checkpoint that is as it was written; others are skipped with a warning."""
     for step, path in sorted(_checkpoints(folder), reverse=True):
         if fault := _fault(path):
             warnings.warn(f"checkpoint {path} skipped: {fault}", stacklevel=2)

@@ -45,7 +45,7 @@ class EngineSettings(_Settings):
     micro_batch_tokens: Count = 8192
     """Completion tokens in one forward and backward pass of the trainer."""
     recompute_kv_on_update: bool = False
-    """Rebuild the KV cache of completions in flight under new weights; off: it stays, stale, as in the source."""
+    """Rebuild the KV cache of completions in flight under new weights; off: it stays, stale (the source)."""
 
 
 class RunConfig(_Settings):

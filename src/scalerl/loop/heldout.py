@@ -27,7 +27,7 @@ RETRIES = 1
 
 @dataclass
 class HeldOut:
-    """Asks every held-out prompt `samples_per_prompt` times; what it draws never touches the training's randomness."""
+    """Asks every held-out prompt `samples_per_prompt` times, apart from the training's randomness."""
 
     engine: TorchEngine
     examples: Sequence[Example]
@@ -64,7 +64,7 @@ class HeldOut:
         return evaluation, counts
 
     def _requests(self, step: int, repeat: int) -> list[GroupRequest]:
-        """Number the groups by (step, repeat, prompt), so that every evaluation draws afresh, whatever came before."""
+        """Number the groups by (step, repeat, prompt): every evaluation draws afresh."""
         first = (step * 64 + repeat) * len(self.examples)
         stream = f"evaluation of {self.set}"
         return [
@@ -96,7 +96,7 @@ class HeldOut:
 
 
 def mean_pass_rate(counts: PerPrompt) -> float:
-    """Return the mean over prompts of their pass rates (mean@k); a prompt without a judged completion is left out."""
+    """Return the mean over prompts of their pass rates (mean@k), unjudged prompts left out."""
     judged = counts.sampled > 0
     if not judged.any():
         raise VerifierDown("the verifier failed on every completion of an evaluation; see its messages")
@@ -104,7 +104,7 @@ def mean_pass_rate(counts: PerPrompt) -> float:
 
 
 def per_prompt(groups: Sequence[ScoredGroup]) -> PerPrompt:
-    """Count passed and sampled of each prompt: truncated is wrong, a verifier that failed twice doesn't count."""
+    """Count passed and sampled of each prompt: truncated is wrong, a verifier's failure doesn't count."""
     passed = [
         sum(bool(word) and c.finish != "truncated" for word, c in zip(g.passed, g.completions, strict=True))
         for g in groups

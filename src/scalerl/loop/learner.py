@@ -81,7 +81,7 @@ class Learner:
         return self.version >= self.config.steps
 
     def admit(self, count: int, generator_version: int) -> list[GroupRequest]:
-        """Draw `count` prompts from the curriculum and make them requests that start at `generator_version`."""
+        """Draw `count` prompts from the curriculum; their groups start at `generator_version`."""
         requests = []
         for _ in range(count):
             prompt_id = self.curriculum.next()

@@ -125,4 +125,4 @@ def _rewind(writer: RunWriter, step: int, listener: Listener) -> None:
     where = (
         f"continuing from its checkpoint at step {step}" if step >= 0 else "no checkpoint yet: from the start"
     )
-    listener.on_event("resume", f"{writer.path}: {where} ({dropped} recorded lines are repeated)")
+    listener.on_event("resume", f"{writer.path}: going on {where}; {dropped} recorded lines are repeated")

@@ -19,7 +19,7 @@ from scalerl.task.protocol import Example, Prompter, Verifier
 def draw_budgets(
     lengths: LengthBudgets, seed: int, stream: str, group: int, count: int
 ) -> tuple[Budget, ...]:
-    """Draw each completion's thinking budget; a function of (seed, stream, group) only, whatever was drawn before."""
+    """Draw each completion's thinking budget, by (seed, stream, group) alone."""
     rng = random.Random(f"{seed} {stream} {group}")
     low, high = lengths.min_thinking_tokens, lengths.max_thinking_tokens
     return tuple(Budget(rng.randint(low, high), lengths.max_answer_tokens) for _ in range(count))
@@ -61,7 +61,7 @@ class Assembly:
         for row in state["pending"]:
             completion = completion_from_state(row)
             self.pending[completion.group].append(completion)
-        self.sizes = {group: size for group, size in state["sizes"]}
+        self.sizes = dict(state["sizes"])
 
 
 def score(

@@ -94,10 +94,9 @@ def build_learner(
     examples = {example.id: example for example in task.train}
     seed = config.seed + EVALUATION_SEED
     samples = config.evaluation.samples_per_prompt
+    slots = min(config.engine.slots, samples * len(task.held_out))
     held_out = HeldOut(
-        engine=_engine(
-            config, policy, prompter, seed, min(config.engine.slots, samples * len(task.held_out))
-        ),
+        engine=_engine(config, policy, prompter, seed, slots),
         examples=task.held_out,
         prompter=prompter,
         verifier=task.verifier,
@@ -148,6 +147,14 @@ def header_of(config: RunConfig) -> RunHeader:
     )
 
 
+def _versions() -> dict[str, str]:
+    return {
+        "scalerl": scalerl.__version__,
+        "torch": version("torch"),
+        "python": platform.python_version(),
+    }
+
+
 def open_record(config: RunConfig, path: Path) -> tuple[RunWriter, bool]:
     """Begin the record at `path`, or open it to go on; the flag says which.
 
@@ -159,7 +166,7 @@ def open_record(config: RunConfig, path: Path) -> tuple[RunWriter, bool]:
     writer = RunWriter.open(path)
     if difference := _difference(writer.header, header):
         raise UserError(
-            f"{path / 'run.json'}: holds another run (its {difference} differs); choose another folder, or delete it"
+            f"{path / 'run.json'}: holds another run (its {difference} differs); choose another folder"
         )
     return writer, True
 

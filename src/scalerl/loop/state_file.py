@@ -18,7 +18,7 @@ _MARK = "__tensor__"
 def save_state(folder: Path, state: Mapping[str, Any]) -> None:
     """Write a tree of dicts (string keys), lists, tuples, numbers, strings, None, tensors and arrays.
 
-    Tuples come back as lists. Raises TypeError for anything else: state that can't be restored exactly is a bug.
+    Tuples come back as lists. Raises TypeError for anything else: it couldn't be restored exactly.
     """
     tensors: dict[str, torch.Tensor] = {}
     tree = _encode(state, "", tensors)

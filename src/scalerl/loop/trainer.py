@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -49,7 +50,7 @@ class Trainer:
         self._reference = _frozen_copy(policy) if self.objective.needs_reference else None
 
     def step(self, groups: Sequence[ScoredGroup]) -> StepReport:
-        """Take one optimizer step on a batch; skipped, and counted, when nothing was kept or a gradient isn't finite."""
+        """Take one optimizer step; skipped, and counted, when nothing was kept or a gradient isn't finite."""
         prepared = self.objective.prepare(groups)
         self._optimizer.zero_grad(set_to_none=True)
         if not prepared.completions:
@@ -72,14 +73,12 @@ class Trainer:
     def _scores(
         self, policy: Policy, prepared: PreparedBatch, part: Sequence[int]
     ) -> tuple[Tensor, Tensor, int]:
-        """Return log-probs and entropies [T] of a micro-batch's sampled tokens, and its number of prompt tokens."""
+        """Return log-probs and entropies [T] of a micro-batch's sampled tokens, and its prompt tokens."""
         by_prompt = [list(run) for _, run in groupby(part, key=lambda i: int(prepared.prompt[i]))]
-        groups = [
-            (prepared.completions[run[0]].prompt, [prepared.completions[i].tokens for i in run])
-            for run in by_prompt
-        ]
+        completions = prepared.completions
+        groups = [(completions[run[0]].prompt, [completions[i].tokens for i in run]) for run in by_prompt]
         logp, entropy = completion_logprobs(policy, groups, fp32_head=self._fp32_head)
-        sampled = torch.cat([torch.from_numpy(prepared.completions[i].sampled) for i in part]).to(logp.device)
+        sampled = torch.cat([torch.from_numpy(completions[i].sampled) for i in part]).to(logp.device)
         return logp[sampled], entropy[sampled], sum(len(prompt) for prompt, _ in groups)
 
     @torch.no_grad()
@@ -142,7 +141,5 @@ def warmed_up(settings: Optimizer, updates: int) -> float:
 
 
 def _frozen_copy(policy: Policy) -> Policy:
-    import copy
-
     model = copy.deepcopy(policy.model).requires_grad_(False)
     return Policy(model, policy.path)

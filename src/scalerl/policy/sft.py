@@ -17,7 +17,7 @@ from scalerl.policy.load import Policy
 
 @dataclass(frozen=True, slots=True)
 class Demonstration:
-    """A prompt, tokens put in after it that carry no loss (an interruption, say), and the completion to imitate."""
+    """A prompt, tokens after it that carry no loss (an interruption, say), and the completion to imitate."""
 
     prompt: tuple[int, ...]
     injected: tuple[int, ...]
@@ -26,7 +26,7 @@ class Demonstration:
 
 @dataclass(frozen=True, slots=True)
 class SftSettings:
-    """How long and how hard to train; the learning rate warms up linearly and decays as a cosine to a tenth."""
+    """How long and how hard to train; the rate warms up linearly and decays as a cosine to a tenth."""
 
     steps: int = 1000
     demonstrations_per_step: int = 128
@@ -50,7 +50,7 @@ def sft(
     settings: SftSettings,
     on_step: Callable[[int, float, int], None] = lambda step, loss, tokens: None,
 ) -> None:
-    """Train `policy` in place; `on_step(step, loss, tokens)` gets the mean negative log-likelihood a token (nats).
+    """Train `policy` in place; `on_step(step, loss, tokens)` gets the mean loss a token in nats.
 
     Ends early when the demonstrations do.
     """

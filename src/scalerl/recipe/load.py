@@ -36,14 +36,19 @@ def load_recipe(name_or_path: str | Path, overrides: Sequence[str] = ()) -> Reci
 
 
 def _read(path: Path) -> Recipe:
-    data = expand_short_forms(_parse(path))
+    return recipe_from_data(_parse(path), str(path))
+
+
+def recipe_from_data(data: dict[str, Any], where: str) -> Recipe:
+    """Return the recipe of plain data, as a file holds it; `where` names its place in errors (UserError)."""
+    data = expand_short_forms(data)
     start = data.pop("from", None)
     if start is not None:
         data = _merge(named(str(start)).model_dump(), data)
     try:
         return Recipe.model_validate(data)
     except ValidationError as error:
-        raise user_error(error, str(path)) from None
+        raise user_error(error, where) from None
 
 
 def _parse(path: Path) -> dict[str, Any]:

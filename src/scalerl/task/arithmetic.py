@@ -1,8 +1,8 @@
 """The built-in task: chains of single-digit operations, evaluated from left to right modulo 10.
 
-A prompt such as `3+4ax7b-2c` is the digit 3 and three labelled operations. The thinking goes from label to label and
-writes the running value, tersely (`a7`) or with the operation (`a+47`); then `</think>`, the answer's digit and the
-end token. The verifier looks at the answer alone, and demands the whole form.
+A prompt such as `3+4ax7b-2c` is the digit 3 and three labelled operations. The thinking goes from label to
+label and writes the running value, tersely (`a7`) or with the operation (`a+47`); then `</think>`, the
+answer's digit and the end token. The verifier looks at the answer alone, and demands the whole form.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def prompt_id(text: str) -> str:
 
 
 def verify_arithmetic(examples: Sequence[Example], completions: Sequence[str]) -> list[Judgement | None]:
-    """Judge completions: the whole form (`...</think>`, one digit, the end token) and the right digit, or it's wrong."""
+    """Judge completions: the form must be whole (`...</think>`, a digit, the end), the digit right."""
     judgements: list[Judgement | None] = []
     for example, completion in zip(examples, completions, strict=True):
         form = _COMPLETION.fullmatch(completion)
@@ -98,9 +98,9 @@ def arithmetic_task(
     max_operations: int = 8,
     seed: int = 0,
 ) -> Task:
-    """Draw distinct prompts and split them: the first `held_out_prompts` are held out, the rest are trained on.
+    """Draw distinct prompts; the first `held_out_prompts` are held out, the rest are trained on.
 
-    `seed` names the data set, not the run: runs of one study share it. Raises UserError for impossible numbers.
+    `seed` names the data set, not the run: a study's runs share it. Raises UserError for impossible numbers.
     """
     if not 1 <= min_operations <= max_operations <= len(LABELS):
         raise UserError(
@@ -109,7 +109,7 @@ def arithmetic_task(
         )
     if train_prompts < 1 or held_out_prompts < 1:
         raise UserError(
-            f"task.train_prompts={train_prompts}, task.held_out_prompts={held_out_prompts}: both must be at least 1"
+            f"task.train_prompts={train_prompts}, task.held_out_prompts={held_out_prompts}: at least 1 each"
         )
     rng = random.Random(f"arithmetic {seed}")
     found: dict[str, Example] = {}
@@ -119,8 +119,8 @@ def arithmetic_task(
         misses = misses + 1 if chain.text in found else 0
         if misses > 10_000:
             raise UserError(
-                f"task: there aren't {train_prompts + held_out_prompts} distinct chains of {min_operations} to "
-                f"{max_operations} operations; ask for fewer prompts or more operations"
+                f"task: there aren't {train_prompts + held_out_prompts} distinct chains of {min_operations} "
+                f"to {max_operations} operations; ask for fewer prompts or more operations"
             )
         found.setdefault(
             chain.text, Example(prompt_id(chain.text), chain.text, str(chain.answer), "arithmetic")

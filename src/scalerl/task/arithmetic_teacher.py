@@ -1,8 +1,12 @@
-"""Demonstrations for the warm start: a teacher who knows some entries of the operation tables better than others.
+"""Demonstrations for the warm start, from a teacher whose skill differs from entry to entry.
 
-For every entry (operator, value, operand) the teacher is right with a probability of its own; that sets where RL
-starts and how widely its difficulties are spread. Writing the operands out makes the teacher more often right, as
-longer thinking does for real models, so that RL has a reason to think longer and the budgets a reason to bind.
+For every entry (operator, value, operand) of the operation tables the teacher is right with a probability of
+its own; that sets where RL starts and how broad its rise is. On a small share of entries it is always wrong,
+in the same way: the policy then hardly ever tries the right digit there. RL finds some of these entries,
+sooner or later, so a run's ceiling is what its exploration reaches, not something built into the task.
+
+Steps are written tersely or with their operation, at random: thinking has a variable length, and a policy
+that wants to finish a long chain within its budget must learn to be terse.
 """
 
 from __future__ import annotations
@@ -20,10 +24,9 @@ from scalerl.task.tokenizer import CLOSE_THINKING, END, OPEN_THINKING, TIME_UP
 class TeacherSettings:
     """How good the teacher is, on the logit scale, and how it writes."""
 
-    mean_skill: float = 0.5
-    skill_spread: float = 1.5
-    verbose_bonus: float = 1.0
-    lowest_probability: float = 0.03
+    mean_skill: float = 0.6
+    skill_spread: float = 0.8
+    hard_share: float = 0.06
     favourite_mistake: float = 0.7
     verbosity_power: float = 2.0
     interrupted_share: float = 0.05
@@ -36,27 +39,28 @@ class Teacher:
         self.settings = settings
         tables = random.Random(f"teacher's tables {seed}")
         entries = [(o, v, d) for o in OPERATORS for v in range(10) for d in range(10)]
-        self._skill = {e: tables.gauss(settings.mean_skill, settings.skill_spread) for e in entries}
+        hard = set(tables.sample(entries, round(settings.hard_share * len(entries))))
+        drawn = {e: _sigmoid(tables.gauss(settings.mean_skill, settings.skill_spread)) for e in entries}
+        self._right = {e: 0.0 if e in hard else p for e, p in drawn.items()}
         self._mistake = {e: tables.randrange(1, 10) for e in entries}
 
-    def value(self, rng: random.Random, value: int, operation: Operation, verbose: bool) -> int:
+    def value(self, rng: random.Random, value: int, operation: Operation) -> int:
         """Return the teacher's result of one operation: right, its favourite mistake, or any digit."""
         entry = (operation.operator, value, operation.operand)
-        skill = self._skill[entry] + self.settings.verbose_bonus * verbose
         right = apply(value, operation)
-        if rng.random() < max(_sigmoid(skill), self.settings.lowest_probability):
+        if rng.random() < self._right[entry]:
             return right
-        if rng.random() < self.settings.favourite_mistake:
+        if self._right[entry] == 0.0 or rng.random() < self.settings.favourite_mistake:
             return (right + self._mistake[entry]) % 10
         return rng.randrange(10)
 
     def demonstrate(self, rng: random.Random, chain: Chain) -> tuple[str, str, str]:
-        """Return (prompt, injected, completion): `injected` is what an interruption put before the answer, or ''."""
+        """Return (prompt, injected, completion); `injected` is what an interruption added, or ''."""
         verbosity = rng.random() ** self.settings.verbosity_power
         value, steps = chain.start, []
         for operation, label in zip(chain.operations, LABELS, strict=False):
             verbose = rng.random() < verbosity
-            result = self.value(rng, value, operation, verbose)
+            result = self.value(rng, value, operation)
             written = f"{operation.operator}{operation.operand}" if verbose else ""
             steps.append(f"{label}{written}{result}")
             value = result

@@ -11,8 +11,8 @@ from typing import Any, Protocol
 class Example:
     """One prompt with what it takes to judge a completion of it.
 
-    `id` is stable across runs (a hash of the normalised prompt); `payload` holds whatever else a verifier needs
-    (tests of a program, say) and never reaches the model.
+    `id` is stable across runs (a hash of the normalised prompt); `payload` holds whatever else a verifier
+    needs (tests of a program, say) and never reaches the model.
     """
 
     id: str
@@ -24,7 +24,7 @@ class Example:
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """A verifier's word on one completion: passed or not, and the reward that training sees (+1/-1 by default)."""
+    """A verifier's word on one completion: passed or not, and the reward that training sees (+1/-1)."""
 
     passed: bool
     reward: float
@@ -38,12 +38,12 @@ class Verifier(Protocol):
     """
 
     def __call__(self, examples: Sequence[Example], completions: Sequence[str]) -> list[Judgement | None]:
-        """Judge `completions[i]` (the decoded text, thinking included, end token included) against `examples[i]`."""
+        """Judge `completions[i]` (decoded text, thinking and end token included) against `examples[i]`."""
         ...
 
 
 class Prompter(Protocol):
-    """Turns examples into prompt tokens and completion tokens into text: a tokenizer plus its chat template."""
+    """Turns examples into prompt tokens, completion tokens into text: a tokenizer and its chat template."""
 
     def encode(self, example: Example) -> tuple[int, ...]:
         """Return the prompt's tokens, up to where the model begins to think."""
@@ -70,7 +70,7 @@ class Prompter(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A training set and a held-out set of the same distribution, with no prompt in both, and their verifier."""
+    """A training set and a held-out set of one distribution, with no prompt in both, and their verifier."""
 
     name: str
     train: tuple[Example, ...]

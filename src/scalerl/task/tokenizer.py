@@ -71,14 +71,21 @@ class SymbolTokenizer:
     def save(self, folder: Path) -> None:
         """Write tokenizer.json and tokenizer_config.json, which transformers' AutoTokenizer reads."""
         model = {"type": "WordLevel", "vocab": self.ids, "unk_token": PAD}
+        plain = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False}
         added = [
-            {"id": i, "content": s, "single_word": False, "lstrip": False, "rstrip": False, "normalized": False,
-             "special": True}
+            {"id": i, "content": s, "special": True, **plain}
             for s, i in self.ids.items() if len(s) > 1
         ]  # fmt: skip
         split = {"type": "Split", "pattern": {"Regex": "."}, "behavior": "Isolated", "invert": False}
-        whole = {"version": "1.0", "truncation": None, "padding": None, "added_tokens": added, "normalizer": None,
-                 "pre_tokenizer": split, "post_processor": None, "decoder": {"type": "Fuse"}, "model": model}  # fmt: skip
+        absent = dict.fromkeys(("truncation", "padding", "normalizer", "post_processor"))
+        whole = {
+            "version": "1.0",
+            **absent,
+            "added_tokens": added,
+            "pre_tokenizer": split,
+            "decoder": {"type": "Fuse"},
+            "model": model,
+        }
         config = {"tokenizer_class": "PreTrainedTokenizerFast", "pad_token": PAD, "eos_token": END}
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "tokenizer.json").write_bytes(orjson.dumps(whole, option=orjson.OPT_INDENT_2))
