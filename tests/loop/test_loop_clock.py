@@ -127,19 +127,27 @@ def test_recomputing_the_cache_costs_a_prefill_of_what_is_in_flight():
 
 def test_weights_are_taken_at_the_first_boundary_after_they_arrive():
     class Watched(SyntheticContent):
-        def cut(self, device, boundaries):
-            cuts.append((clock.now, boundaries))
+        def take_weights(self, version):
+            arrivals.append(clock.now)
 
-    cuts: list[tuple[float, int]] = []
+    arrivals: list[float] = []
+    chunks: list[tuple[float, float]] = []
     lengths = LogNormalLengths(mean=30, cv=0.0, cap=100)
-    content = Watched(lengths, generators=1, prompt_tokens=5, generations_per_prompt=2, seed=0)
-    clock = Clock(TOY, Pipeline(k=3, prompts_per_step=2), content)
+    clock = Clock(
+        TOY,
+        Pipeline(k=3, prompts_per_step=2),
+        Watched(lengths, generators=1, prompt_tokens=5, generations_per_prompt=2, seed=0),
+        observer=lambda side, _, start, end, __: chunks.append((start, end)) if side == "generator" else None,
+    )
     clock.advance()
     clock.advance()
-    (arrived, boundaries), *_ = cuts
-    start = 2 * prefill_seconds(TOY, 10) + decode_seconds(TOY, 4, 20, 30)
-    before, after = (start + decode_seconds(TOY, 4, 20, j) for j in (boundaries - 1, boundaries))
-    assert before < arrived <= after
+    arrived = TOY.verification_seconds + training_seconds(TOY, 4 * 35) + transfer_seconds(TOY)
+    arrived += prefill_seconds(TOY, 10) + decode_seconds(TOY, 4, 20, 30)
+    assert arrivals[0] == pytest.approx(arrived)
+    (start, end) = chunks[1]
+    boundaries = next(j for j in range(31) if start + decode_seconds(TOY, 4, 20, j) >= arrived)
+    assert 1 < boundaries < 30
+    assert end == pytest.approx(start + decode_seconds(TOY, 4, 20, boundaries))
 
 
 def test_a_long_token_passes_boundaries_only_every_stride():

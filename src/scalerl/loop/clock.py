@@ -164,7 +164,10 @@ class Clock:
         self._push(max(self.now, device.chunk_start + seconds), BOUNDARY, device.number, device.event)
 
     def _interrupt(self, device: Device) -> None:
-        """Something is new for a device in a chunk: it stops at its first boundary from now on."""
+        """Something is new for a device in a chunk: it stops at its first boundary from now on.
+
+        The chunk's first step is under way, be it still in its prefill: that boundary has passed.
+        """
         boundaries = boundaries_before(
             self.profile,
             len(device.active),
@@ -173,8 +176,8 @@ class Clock:
             device.chunk_boundaries,
             self._stride,
         )
+        boundaries = max(1, boundaries)
         if boundaries < device.chunk_boundaries:
-            self.content.cut(device.number, boundaries)
             device.chunk_boundaries = boundaries
             self._push_boundary(device)
 

@@ -6,9 +6,12 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from scalerl.loop.profile import Profile
 from scalerl.recipe.recipe import Recipe
 
 Count = Annotated[int, Field(ge=1)]
+SOURCE_TOKENS = 12288 + 2048
+"""Thinking and answer, at most, in the source's runs (method.md, section 4)."""
 
 
 class _Settings(BaseModel):
@@ -48,6 +51,22 @@ class EngineSettings(_Settings):
     """Rebuild the KV cache of completions in flight under new weights; off: it stays, stale (the source)."""
 
 
+class SimulatedClock(_Settings):
+    """A cluster whose time the run keeps instead of this machine's."""
+
+    profile: Profile
+    """The cluster's figures, whole: a run doesn't change when a profile that ships does."""
+    tokens_per_token: Count
+    """Simulated tokens that one real token stands for."""
+
+
+def simulated_clock(profile: Profile, recipe: Recipe) -> SimulatedClock:
+    """Return a clock on which the recipe's longest completion is as long as the source's, 14,336 tokens."""
+    return SimulatedClock(
+        profile=profile, tokens_per_token=max(1, round(SOURCE_TOKENS / recipe.max_completion_tokens))
+    )
+
+
 class RunConfig(_Settings):
     """Everything that determines a run; two runs with equal configs on one machine are equal bit for bit."""
 
@@ -66,6 +85,8 @@ class RunConfig(_Settings):
     evaluation: EvaluationPlan = EvaluationPlan()
     checkpoint: CheckpointPlan = CheckpointPlan()
     engine: EngineSettings = EngineSettings()
+    clock: SimulatedClock | None = None
+    """The simulated cluster; None: no clock, as fast as the machine goes."""
     device: str = "cpu"
     """`cpu`, `cuda` or `cuda:0`."""
     dtype: Literal["float32", "bfloat16"] = "float32"

@@ -33,12 +33,8 @@ class Content(Protocol):
         """The device decodes: boundaries that it may pass before the clock must ask what finished."""
         ...
 
-    def cut(self, device: int, boundaries: int) -> None:
-        """The device will stop after this many boundaries, fewer than `run` said."""
-        ...
-
     def stop(self, device: int, boundaries: int) -> list[Member]:
-        """The device has passed this many boundaries since `run`: who finished at the last of them."""
+        """The device has passed this many boundaries since `run`, at least one: who finished at the last."""
         ...
 
     def publish(self, version: int) -> None:
@@ -46,7 +42,7 @@ class Content(Protocol):
         ...
 
     def take_weights(self, version: int) -> None:
-        """They have arrived everywhere: tokens from boundaries not yet begun are sampled with them."""
+        """They have arrived everywhere: only steps begun before (by `run`) sample with the old ones."""
         ...
 
     def judge(self, group: int) -> None:

@@ -116,10 +116,20 @@ class Learner:
                 self.ledger.drop(group.group)
                 self._uncounted.append(group)
 
-    def train(self, batch: Sequence[int], device_hours: float | None = None) -> None:
-        """Take the trainer step on these groups and record it."""
+    def finished(self, batch: Sequence[int]) -> list[ScoredGroup]:
+        """Return these finished groups, judged."""
+        return [self._finished[group] for group in batch]
+
+    def train(
+        self,
+        batch: Sequence[int],
+        device_hours: float | None = None,
+        clock: Mapping[str, float] | None = None,
+    ) -> None:
+        """Take the trainer step on these groups and record it, with what a simulated clock shows of it."""
         started = time.perf_counter()
-        self.ledger.begin_step(batch)
+        if not self.ledger.training:
+            self.ledger.begin_step(batch)
         staleness = self.ledger.staleness()
         groups = [self._finished.pop(group) for group in batch]
         report = self.trainer.step(groups + self._uncounted)
@@ -135,6 +145,7 @@ class Learner:
             "staleness_mean": sum(staleness) / len(staleness),
             "staleness_max": max(staleness),
             "tokens_in_batch": tokens_of(groups),
+            **(clock or {}),
             "compute": self.accountant.compute(device_hours),
         }
         self.writer.step(row)

@@ -83,9 +83,6 @@ class SyntheticContent:
         """Boundaries until the first end."""
         return self._ends[device][0][0] - self._boundary[device]
 
-    def cut(self, device: int, boundaries: int) -> None:
-        """Lengths don't depend on when anything happens."""
-
     def stop(self, device: int, boundaries: int) -> list[Member]:
         """Members whose end has come."""
         self._boundary[device] += boundaries

@@ -23,6 +23,7 @@ from scalerl.loop.setup import (
     save_model,
     set_threads,
 )
+from scalerl.loop.simulated import SimulatedLoop, build_simulated_loop
 from scalerl.record.write import RunWriter
 
 
@@ -112,11 +113,18 @@ def train(config: RunConfig, path: Path, listener: Listener) -> None:
     if resumed:
         _rewind(writer, checkpoint.step if checkpoint else -1, listener)
     learner = build_learner(config, writer, listener, checkpoint.path if checkpoint else None)
-    engine = build_engine(config, learner.trainer.policy, learner.assembly.prompter)
-    loop = LocalLoop(learner, engine, build_schedule(config.recipe))
+    loop = build_loop(config, learner)
     if checkpoint:
         loop.load_state_dict(checkpoint.state())
     loop.run()
+
+
+def build_loop(config: RunConfig, learner: Learner) -> LocalLoop | SimulatedLoop:
+    """Return the loop that the config's clock asks for."""
+    if config.clock:
+        return build_simulated_loop(config, config.clock, learner)
+    engine = build_engine(config, learner.trainer.policy, learner.assembly.prompter)
+    return LocalLoop(learner, engine, build_schedule(config.recipe))
 
 
 def _rewind(writer: RunWriter, step: int, listener: Listener) -> None:

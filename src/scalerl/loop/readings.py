@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,3 +27,12 @@ class ClockStep:
     """Of this step."""
     tokens: int
     """Simulated tokens decoded, at boundaries passed."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain numbers."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, state: Mapping[str, Any]) -> ClockStep:
+        """Rebuild what `as_dict` gave."""
+        return cls(**{**state, "staleness": tuple(state["staleness"])})

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import platform
-import shutil
 from importlib.metadata import version
 from pathlib import Path
-from typing import assert_never
+from typing import TypeVar, assert_never
 
 import torch
 
@@ -21,24 +20,20 @@ from scalerl.loop.rollouts import Assembly
 from scalerl.loop.schedule import Pipeline, PpoOffPolicy, Schedule
 from scalerl.loop.trainer import Trainer
 from scalerl.policy.load import Policy, load_policy, save_policy
+from scalerl.policy.tokenizer_files import copy_tokenizer
 from scalerl.recipe import axes
 from scalerl.recipe.recipe import Recipe
-from scalerl.record.schema import RunHeader
+from scalerl.record.schema import Devices, RunHeader
 from scalerl.record.write import RunWriter
 from scalerl.task.build import build_prompter, build_task
 from scalerl.task.curriculum import build_curriculum
 from scalerl.task.protocol import Prompter, Task
 
+Engine = TypeVar("Engine", bound=TorchEngine)
 QUICKSTART = "quickstart"
 QUICKSTART_FOLDER = Path(scalerl.__file__).parent / "policy" / "quickstart"
 EVALUATION_SEED = 1 << 32
 """Added to the run's seed for evaluations, so that they share no draw with the training."""
-TOKENIZER_FILES = (
-    "tokenizer.json",
-    "tokenizer_config.json",
-    "special_tokens_map.json",
-    "chat_template.jinja",
-)
 
 
 def model_folder(config: RunConfig) -> Path:
@@ -66,12 +61,15 @@ def build_schedule(recipe: Recipe) -> Schedule:
 
 def build_engine(config: RunConfig, policy: Policy, prompter: Prompter) -> TorchEngine:
     """Return the engine that generates for training."""
-    return _engine(config, policy, prompter, config.seed, config.engine.slots)
+    return make_engine(TorchEngine, config, policy, prompter, config.seed, config.engine.slots)
 
 
-def _engine(config: RunConfig, policy: Policy, prompter: Prompter, seed: int, slots: int) -> TorchEngine:
+def make_engine(
+    kind: type[Engine], config: RunConfig, policy: Policy, prompter: Prompter, seed: int, slots: int
+) -> Engine:
+    """Return an embedded engine of this kind, set up as the recipe says."""
     phrase = config.recipe.budgets.phrase
-    return TorchEngine(
+    return kind(
         policy,
         slots=slots,
         seed=seed,
@@ -96,7 +94,7 @@ def build_learner(
     samples = config.evaluation.samples_per_prompt
     slots = min(config.engine.slots, samples * len(task.held_out))
     held_out = HeldOut(
-        engine=_engine(config, policy, prompter, seed, slots),
+        engine=make_engine(TorchEngine, config, policy, prompter, seed, slots),
         examples=task.held_out,
         prompter=prompter,
         verifier=task.verifier,
@@ -138,6 +136,8 @@ def header_of(config: RunConfig) -> RunHeader:
         task=config.task,
         held_out_hash=held_out_hash(build_task(config.task)),
         seed=config.seed,
+        devices=_devices(config),
+        clock=plain["clock"],
         versions={
             "scalerl": scalerl.__version__,
             "torch": version("torch"),
@@ -153,6 +153,13 @@ def _versions() -> dict[str, str]:
         "torch": version("torch"),
         "python": platform.python_version(),
     }
+
+
+def _devices(config: RunConfig) -> Devices | None:
+    if config.clock is None:
+        return None
+    profile = config.clock.profile
+    return Devices(kind=profile.name, generators=profile.generators, trainers=profile.trainers)
 
 
 def open_record(config: RunConfig, path: Path) -> tuple[RunWriter, bool]:
@@ -172,7 +179,7 @@ def open_record(config: RunConfig, path: Path) -> tuple[RunWriter, bool]:
 
 
 def _difference(there: RunHeader, wanted: RunHeader) -> str | None:
-    for field in ("recipe", "model", "task", "held_out_hash", "seed", "extra"):
+    for field in ("recipe", "model", "task", "held_out_hash", "seed", "clock", "extra"):
         if getattr(there, field) != getattr(wanted, field):
             return field
     return None
@@ -181,6 +188,4 @@ def _difference(there: RunHeader, wanted: RunHeader) -> str | None:
 def save_model(policy: Policy, tokenizer_folder: Path, folder: Path) -> None:
     """Write a checkpoint's Hugging Face part: weights, config and the tokenizer of the starting policy."""
     save_policy(policy, folder)
-    for name in TOKENIZER_FILES:
-        if (tokenizer_folder / name).is_file():
-            shutil.copyfile(tokenizer_folder / name, folder / name)
+    copy_tokenizer(tokenizer_folder, folder)

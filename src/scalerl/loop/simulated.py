@@ -1,0 +1,79 @@
+"""The loop under the simulated clock: real learning, a stated cluster's time; resumable bit for bit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from scalerl.loop.checkpoint import write_checkpoint
+from scalerl.loop.clock import Clock
+from scalerl.loop.config import RunConfig, SimulatedClock
+from scalerl.loop.learner import Learner
+from scalerl.loop.schedule import Schedule
+from scalerl.loop.selective import SelectiveEngine
+from scalerl.loop.setup import build_schedule, make_engine, model_folder, save_model
+from scalerl.loop.timed_content import TimedContent
+
+
+class SimulatedLoop:
+    """A run whose order of events, versions of tokens and device-hours are the simulated cluster's.
+
+    Evaluation takes no simulated time; it has its own random stream and pinned weights.
+    """
+
+    def __init__(
+        self, learner: Learner, engine: SelectiveEngine, schedule: Schedule, settings: SimulatedClock
+    ) -> None:
+        self.learner = learner
+        self.content = TimedContent(learner, engine)
+        self.clock = Clock(
+            settings.profile,
+            schedule,
+            self.content,
+            tokens_per_token=settings.tokens_per_token,
+            recompute_kv_on_update=learner.config.engine.recompute_kv_on_update,
+        )
+
+    def run(self) -> None:
+        """Go on to the config's last step. Raises RunStopped when the run can't."""
+        if self.learner.version == 0:
+            self.learner.evaluate_if_due(0.0)
+        while not self.learner.done:
+            reading = self.clock.advance()
+            self.learner.evaluate_if_due(reading.device_hours)
+            self._checkpoint_if_due()
+
+    def _checkpoint_if_due(self) -> None:
+        learner, plan = self.learner, self.learner.config.checkpoint
+        if learner.version % plan.every_steps and not learner.done:
+            return
+        write_checkpoint(
+            learner.writer.path / "checkpoints",
+            learner.version,
+            self.state_dict(),
+            lambda folder: save_model(learner.trainer.policy, model_folder(learner.config), folder),
+            keep_last=plan.keep_last,
+            keep_every=plan.keep_every,
+        )
+
+    def state_dict(self) -> dict[str, Any]:
+        """The whole run between two events: the learner's state, all that is in flight, the clock."""
+        return {
+            "learner": self.learner.state_dict(),
+            "content": self.content.state_dict(),
+            "clock": self.clock.state_dict(),
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Restore what `state_dict` gave; the policy must hold the weights of the same checkpoint."""
+        self.learner.load_state_dict(state["learner"])
+        self.content.load_state_dict(state["content"])
+        self.clock.load_state_dict(state["clock"])
+
+
+def build_simulated_loop(config: RunConfig, settings: SimulatedClock, learner: Learner) -> SimulatedLoop:
+    """Return a run's loop under a simulated clock; the slots are the profile's, not `config.engine`'s."""
+    profile = settings.profile
+    slots = profile.generators * profile.slots_per_generator
+    policy, prompter = learner.trainer.policy, learner.assembly.prompter
+    engine = make_engine(SelectiveEngine, config, policy, prompter, config.seed, slots)
+    return SimulatedLoop(learner, engine, build_schedule(config.recipe), settings)
