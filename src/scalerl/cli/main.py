@@ -14,6 +14,9 @@ from scalerl.errors import NoGoodAnswer, UserError
 # verb -> module of scalerl.cli that holds it. A module offers either `app` (a Typer with sub-verbs) or a function
 # named like the verb. Verb modules import numpy, torch and the like inside their functions, so that --help is quick.
 VERBS: dict[str, str] = {
+    "fit": "fit",
+    "backtest": "backtest",
+    "bench": "bench",
     "recipes": "recipes",
     "simulate": "simulate",
 }

@@ -30,7 +30,7 @@ class Series:
     compute: float64 [n], strictly increasing, > 0 except maybe the first (0: the evaluation before RL).
     pass_rate: float64 [n], in [0, 1].
     stderr: float64 [n] or None: standard deviation of the evaluation noise of each point, in pass rate.
-    stderr_kind: 'per-prompt' (the sampling part at fixed prompts, from counts) or 'binomial' (an upper bound).
+    stderr_kind: 'per-prompt' (sampling part at fixed prompts, from counts) or 'binomial' (an upper bound).
     r0, r0_stderr: pass rate before RL and its standard error, where it was measured.
     """
 
@@ -88,7 +88,7 @@ class Series:
     ) -> Series:
         """Make a series from raw columns in any order.
 
-        scale: 'fraction' (0..1, the default), 'percent' (0..100) or 'pm1' (rewards in -1..1, mapped by (r + 1) / 2).
+        scale: 'fraction' (0..1, the default), 'percent' (0..100) or 'pm1' (rewards r in -1..1: (r + 1) / 2).
         Values outside [0, 1] without a scale raise UserError that names the flag: they are never guessed.
         Evaluations at compute 0 become r0 (their mean) and stay as one first point.
         """
@@ -132,9 +132,9 @@ def to_fraction(values: FloatArray, scale: Scale | None, name: str = "run") -> F
         raise UserError(f"scale {scale!r} isn't known; use 'fraction', 'percent' or 'pm1'")
     if low >= 0 and high <= 1:
         return values
-    if 0 <= low and high <= 100:
+    if low >= 0 and high <= 100:
         hint = "these look like percentages: say --scale percent"
-    elif -1 <= low and high <= 1:
+    elif low >= -1 and high <= 1:
         hint = "these look like rewards in [-1, 1]: say --scale pm1"
     else:
         hint = "a pass rate lies in [0, 1] (or say --scale percent or --scale pm1)"

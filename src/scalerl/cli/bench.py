@@ -1,0 +1,24 @@
+"""`scalerl bench`: measurements that print their own tables; one module a subject, gathered by a table like
+the verbs."""
+
+from __future__ import annotations
+
+import importlib
+
+import typer
+
+# subject -> module of scalerl.cli with a function named like the subject
+SUBJECTS: dict[str, str] = {
+    "head": "bench_head",
+}
+
+app = typer.Typer(help="Measure: each subject prints its table.", no_args_is_help=True)
+
+
+def _gather() -> None:
+    for subject, module_name in SUBJECTS.items():
+        module = importlib.import_module(f"scalerl.cli.{module_name}")
+        app.command(name=subject)(getattr(module, subject.replace("-", "_")))
+
+
+_gather()

@@ -1,0 +1,79 @@
+"""The noise of a curve: evaluation noise of known size, training noise on top, correlated along the run.
+
+Total noise of point i is sigma * e_i / w_i: w_i = 1 / relative sd (from the evaluation's counts, else 1), e
+a first-order
+autoregression in compute whose correlation at one median spacing is rho. sigma and rho aren't known: the
+posterior
+integrates over both (posterior.py), sigma in closed form, rho on a grid.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from scipy.special import gammainc
+
+from scalerl.curve.series import FloatArray
+
+NoiseKind = Literal["ar1", "white"]
+
+# Nodes for the correlation. The prior is flat on -0.3..0.98: runs drift, they hardly ever alternate.
+RHO_NODES = np.array([-0.2, 0.0, 0.2, 0.38, 0.54, 0.67, 0.77, 0.85, 0.91, 0.955])
+
+
+@dataclass(frozen=True)
+class Noise:
+    """What is assumed of the noise: 'ar1' (correlation estimated) or 'white'; sigma_floor in units of w (0:
+    none)."""
+
+    kind: NoiseKind = "ar1"
+    sigma_floor: float = 0.0
+
+    def rho_nodes(self) -> FloatArray:
+        """The correlations to integrate over [k]."""
+        return RHO_NODES if self.kind == "ar1" else np.zeros(1)
+
+    def log_rho_prior(self) -> FloatArray:
+        """Log weight of every node [k]: flat in rho, so a node weighs as the interval it stands for."""
+        nodes = self.rho_nodes()
+        if len(nodes) == 1:
+            return np.zeros(1)
+        edges = np.concatenate([[-0.3], (nodes[1:] + nodes[:-1]) / 2, [0.98]])
+        return np.log(np.diff(edges))
+
+
+def precision(compute: FloatArray, rho: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Inverse of the correlation matrix, tridiagonal, for each rho [k]: diagonal [k, n], off [k, n-1], log
+    det [k].
+
+    The correlation of neighbours is rho^(spacing / median spacing); a negative rho keeps its sign at every
+    spacing.
+    """
+    spacing = np.diff(compute)
+    ratio = spacing / np.median(spacing) if len(spacing) else spacing
+    r = np.sign(rho)[:, None] * np.abs(rho)[:, None] ** np.clip(ratio, 0.05, 20.0)
+    keep = 1 - r**2
+    diagonal = np.ones((len(rho), len(compute)))
+    diagonal[:, 1:] = 1 / keep
+    diagonal[:, :-1] += r**2 / keep
+    return diagonal, -r / keep, -np.log(keep).sum(-1)
+
+
+def log_scale_integral(sse: FloatArray, degrees: int, floor: float) -> FloatArray:
+    """Log of the integral over sigma > floor of sigma^-(degrees+1) exp(-sse / (2 sigma^2)), up to a
+    constant."""
+    value = -0.5 * degrees * np.log(np.maximum(sse, 1e-300))
+    if floor > 0:
+        inside = gammainc(degrees / 2, np.maximum(sse, 1e-300) / (2 * floor**2))
+        value = value + np.log(np.maximum(inside, 1e-300))
+    return value
+
+
+def lag_correlation(residual: FloatArray, fitted: int) -> FloatArray:
+    """Lag-1 correlation of residuals [m, n], corrected for `fitted` parameters, in [0, 0.9]: how far to
+    search."""
+    n = residual.shape[-1]
+    lagged = (residual[:, 1:] * residual[:, :-1]).sum(-1) / np.maximum((residual**2).sum(-1), 1e-300)
+    return np.clip(lagged + (1 + fitted) / n, 0.0, 0.9)

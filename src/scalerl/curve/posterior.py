@@ -1,0 +1,236 @@
+"""What the data say about the law: a posterior by marching along A, everything else integrated.
+
+Given A and R0 Eq. 1 is a logistic regression in (B, c = B log C_mid): nearly linear in R, so a Gauss-Newton
+step and a
+Gaussian around it are nearly exact. The march starts at the least-squares A and walks both ways along the
+ridge of best
+(B, c), in steps of equal statistical length; at every node the noise scale is integrated in closed form and
+the
+correlation on a grid. R0, where it isn't known, is a grid of such marches. The prior on the law is Jeffreys'
+(the volume
+that the curve itself sweeps), which treats all parametrisations alike and whose intervals hold at about
+their rate;
+the weak prior on log B and log C_mid, where wanted, comes as two more observations.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import expit
+
+from scalerl.curve.noise import Noise, lag_correlation, log_scale_integral, precision
+from scalerl.curve.series import FloatArray
+
+STEPS = 15  # nodes on each side of the start
+FIRST_STEP, GROWTH = 0.30, 1.17  # of a standard deviation; grows into the tails
+LARGEST_STEP = 0.12  # of the gain A - R0: the step's length is judged locally
+
+
+@dataclass(frozen=True)
+class Nodes:
+    """Posterior mass on nodes, for m curves with J nodes each.
+
+    A, R0 [m, J]; log_density [m, J] (with respect to dA dR0); centre [m, J, 2] the mean of (B, c) and spread
+    [m, J, 2, 2]
+    its covariance, given the node; path [J] which march a node belongs to; origin: mean log compute, c = B
+    (log C_mid
+    - origin).
+    """
+
+    A: FloatArray
+    R0: FloatArray
+    log_density: FloatArray
+    centre: FloatArray
+    spread: FloatArray
+    origin: float
+    degrees: int
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Curves y [m, n] with R0 known [m] on a shared design: u = log C - origin [n], weight w [n]."""
+
+    u: FloatArray
+    weight: FloatArray
+    compute: FloatArray
+    y: FloatArray
+    R0: FloatArray
+    noise: Noise
+    r0_fitted: bool
+    prior: FloatArray | None = (
+        None  # rows (mean log B, sd, mean log C_mid - origin, sd), sigma [m] in prior_sigma
+    )
+    prior_sigma: FloatArray | None = None
+
+
+@dataclass(frozen=True)
+class _Local:
+    """The model linearised at (A, B, c) for m curves: residual [m, n], jacobian columns [m, n], and the step
+    to the ridge."""
+
+    log_density: FloatArray
+    centre: FloatArray
+    spread: FloatArray
+    ridge: FloatArray
+    tangent: FloatArray
+    information: FloatArray
+
+
+def march(
+    problem: Problem, A: FloatArray, B: FloatArray, c: FloatArray, sigma: FloatArray
+) -> list[FloatArray]:
+    """Walk from (A, B, c) [m] both ways; returns [A, log_density, centre, spread] with nodes sorted by A on
+    axis 1."""
+    operators = precision(problem.compute, problem.noise.rho_nodes())
+    top, bottom = np.ones_like(A), problem.R0 + 1e-4
+    start = np.clip(A, bottom, top - 1e-9)
+    first = _linearise(problem, operators, start, np.stack([B, c], -1))
+    sides = []
+    for sign, bound in ((-1.0, bottom), (1.0, top)):
+        here, local, step = start, first, FIRST_STEP
+        kept = []
+        for _ in range(STEPS):
+            length = step * sigma / np.sqrt(np.maximum(local.information, 1e-300))
+            length = np.minimum(length, LARGEST_STEP * np.maximum(here - problem.R0, 0.02))
+            there = (
+                np.clip(here + sign * length, bottom, bound)
+                if sign > 0
+                else np.clip(here - length, bound, top)
+            )
+            guess = local.ridge + local.tangent * (there - here)[:, None]
+            guess[:, 0] = np.clip(guess[:, 0], 0.02, 30.0)
+            local = _linearise(problem, operators, there, guess)
+            kept.append((there, local))
+            here, step = there, step * GROWTH
+        sides.append(kept)
+    order = [*reversed(sides[0]), (start, first), *sides[1]]
+    return [
+        np.stack([a for a, _ in order], 1),
+        np.stack([part.log_density for _, part in order], 1),
+        np.stack([part.centre for _, part in order], 1),
+        np.stack([part.spread for _, part in order], 1),
+    ]
+
+
+def _linearise(
+    problem: Problem, operators: tuple[FloatArray, FloatArray, FloatArray], A: FloatArray, theta: FloatArray
+) -> _Local:
+    """One node for every curve: A [m], theta = (B, c) [m, 2]."""
+    w, u = problem.weight, problem.u
+    B, c = theta[:, :1], theta[:, 1:]
+    g = expit(B * u - c)
+    gain = (A - problem.R0)[:, None]
+    residual = w * (problem.y - problem.R0[:, None] - gain * g)
+    slope = w * gain * g * (1 - g)
+    columns = np.stack([slope * u, -slope, residual], 1)  # [m, 3, n]
+    extra_gram, log_prior = _prior_rows(problem, theta)
+    white = columns @ columns.transpose(0, 2, 1) + extra_gram
+    ridge = theta + _solve(white[:, :2, :2], white[:, :2, 2])
+    volume, tangent, information = _geometry(problem, columns, white, w * g)
+    log_density, centre, spread = _integrate_noise(problem, operators, columns, extra_gram, theta)
+    return _Local(log_density + volume + log_prior, centre, spread, ridge, tangent, information)
+
+
+def _geometry(
+    problem: Problem, columns: FloatArray, white: FloatArray, rise: FloatArray
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Jeffreys' volume of (A, B, c[, R0]) in the white metric, the ridge's tangent d(B, c)/dA and A's
+    information."""
+    inner = white[:, :2, :2]
+    cross = (columns[:, :2] @ rise[:, :, None])[:, :, 0]
+    slope = _solve(inner, cross)
+    information = np.maximum((rise**2).sum(-1) - (slope * cross).sum(-1), 1e-30)
+    log_volume = 0.5 * (np.log(_det(inner)) + np.log(information))
+    if problem.r0_fitted:
+        before = problem.weight - rise
+        cross0 = (columns[:, :2] @ before[:, :, None])[:, :, 0]
+        slope0 = _solve(inner, cross0)
+        own = (before**2).sum(-1) - (slope0 * cross0).sum(-1)
+        shared = (before * rise).sum(-1) - (slope0 * cross).sum(-1)
+        log_volume = log_volume + 0.5 * np.log(np.maximum(own - shared**2 / information, 1e-30))
+    return log_volume, -slope, information
+
+
+def _integrate_noise(
+    problem: Problem,
+    operators: tuple[FloatArray, FloatArray, FloatArray],
+    columns: FloatArray,
+    extra_gram: FloatArray,
+    theta: FloatArray,
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Log density of the node with (B, c), sigma and rho integrated; mean and covariance of (B, c) there."""
+    diagonal, off, log_det = operators
+    m, _, n = columns.shape
+    pairs = [(0, 0), (0, 1), (1, 1), (0, 2), (1, 2), (2, 2)]
+    full = np.stack([columns[:, i] * columns[:, j] for i, j in pairs], 1).reshape(-1, n)
+    gram = (full @ diagonal.T).reshape(m, 6, -1)
+    if off.any():
+        lag = np.stack(
+            [
+                columns[:, i, 1:] * columns[:, j, :-1] + columns[:, j, 1:] * columns[:, i, :-1]
+                for i, j in pairs
+            ],
+            1,
+        )
+        gram = gram + (lag.reshape(-1, n - 1) @ off.T).reshape(m, 6, -1)
+    gram = gram + np.stack([extra_gram[:, i, j] for i, j in pairs], 1)[:, :, None]
+    a, b, d, p, q, rr = (gram[:, i] for i in range(6))
+    det = np.maximum(a * d - b * b, 1e-300)
+    step = np.stack([(d * p - b * q) / det, (a * q - b * p) / det], -1)  # [m, k, 2]
+    sse = np.maximum(rr - step[..., 0] * p - step[..., 1] * q, 1e-300)
+    degrees = n - 2
+    log_k = 0.5 * log_det - 0.5 * np.log(det) + log_scale_integral(sse, degrees, problem.noise.sigma_floor)
+    log_k = log_k + problem.noise.log_rho_prior()
+    peak = log_k.max(-1, keepdims=True)
+    share = np.exp(log_k - peak)
+    total = share.sum(-1, keepdims=True)
+    share = share / total
+    centre = (share[..., None] * step).sum(1)
+    scale = share * sse / max(degrees - 2, 1)
+    around = step - centre[:, None]
+    spread = np.empty((m, 2, 2))
+    spread[:, 0, 0] = (scale * d / det).sum(-1) + (share * around[..., 0] ** 2).sum(-1)
+    spread[:, 1, 1] = (scale * a / det).sum(-1) + (share * around[..., 1] ** 2).sum(-1)
+    mixed = (-scale * b / det).sum(-1) + (share * around[..., 0] * around[..., 1]).sum(-1)
+    spread[:, 0, 1] = spread[:, 1, 0] = mixed
+    return peak[:, 0] + np.log(total[:, 0]), theta + centre, spread
+
+
+def _prior_rows(problem: Problem, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Gram matrix [m, 3, 3] of the weak prior's two rows over (B, c, residual); zero without a prior."""
+    m = len(theta)
+    gram = np.zeros((m, 3, 3))
+    if problem.prior is None or problem.prior_sigma is None:
+        return gram, np.zeros(m)
+    mean_b, sd_b, mean_m, sd_m = problem.prior
+    B = np.maximum(theta[:, 0], 1e-3)
+    mid = theta[:, 1] / B
+    rows = np.zeros((m, 2, 3))
+    rows[:, 0, 0], rows[:, 0, 2] = 1 / (B * sd_b), (mean_b - np.log(B)) / sd_b
+    rows[:, 1, 0], rows[:, 1, 1], rows[:, 1, 2] = -mid / (B * sd_m), 1 / (B * sd_m), (mean_m - mid) / sd_m
+    rows = rows * problem.prior_sigma[:, None, None]
+    return rows.transpose(0, 2, 1) @ rows, np.zeros(m)
+
+
+def _det(matrix: FloatArray) -> FloatArray:
+    return np.maximum(matrix[:, 0, 0] * matrix[:, 1, 1] - matrix[:, 0, 1] ** 2, 1e-300)
+
+
+def _solve(matrix: FloatArray, vector: FloatArray) -> FloatArray:
+    det = _det(matrix)
+    x = (matrix[:, 1, 1] * vector[:, 0] - matrix[:, 0, 1] * vector[:, 1]) / det
+    y = (matrix[:, 0, 0] * vector[:, 1] - matrix[:, 0, 1] * vector[:, 0]) / det
+    return np.stack([x, y], -1)
+
+
+def search_scale(residual: FloatArray, fitted: int, noise: Noise) -> FloatArray:
+    """Length unit of the march [m]: the residual sd, inflated by the correlation seen in the residuals."""
+    n = residual.shape[-1]
+    sigma = np.sqrt((residual**2).sum(-1) / max(n - fitted, 1))
+    sigma = np.maximum(sigma, max(noise.sigma_floor, 1e-6))
+    if noise.kind == "white":
+        return sigma
+    rho = lag_correlation(residual, fitted)
+    return sigma * np.sqrt((1 + rho) / (1 - rho))
