@@ -64,13 +64,10 @@ class PerPrompt:
 def binomial_stderr(pass_rate: float, samples: int) -> float:
     """Binomial bound sqrt(r (1 - r) / samples): at least the sampling part, whatever the prompts' own rates.
 
-    At r = 0 or 1, where it would be 0, the rate is moved 1 / (samples + 2) from the edge (rule of
-    succession).
+    Nearer to 0 or 1 than 1 / (samples + 2), where it would vanish, the rate is taken there (rule of succession).
     """
     edge = 1.0 / (samples + 2)
-    rate = min(max(pass_rate, 0.0), 1.0)
-    if rate in (0.0, 1.0):
-        rate = edge
+    rate = min(max(pass_rate, edge), 1.0 - edge)
     return math.sqrt(rate * (1.0 - rate) / samples)
 
 

@@ -16,6 +16,7 @@ from scalerl.record.readers.tensorboard_events import is_event_file, read_events
 from scalerl.record.readers.wandb_run import MAGIC, read_wandb_file
 from scalerl.record.text import Head, read_head
 
+_OBJECT = re.compile(r"\{\s*[\"}]")
 _ARRAY = re.compile(r"\[\s*(?:[{\"\]\[]|-?\d[\d.eE+-]*\s*[,\]]\s*(?:-?\d|$))")
 
 
@@ -37,7 +38,7 @@ def read_file(path: Path, wanted: Wanted) -> Log:
 
 def _read_text(head: Head, wanted: Wanted) -> Log:
     text = head.text.lstrip("\ufeff \t\r\n")
-    if text.startswith("{"):
+    if _OBJECT.match(text):
         return read_json_lines(head, wanted) if _is_json_lines(text, head.whole) else _document(head, wanted)
     if _ARRAY.match(text):
         return _document(head, wanted)

@@ -88,4 +88,8 @@ class DictConsole:
         rising = all(b > a for a, b in pairwise(bars))
         if total and len(bars) == len(self._bars) and self._training == len(bars) and rising:
             return bars, f"no step in the log: steps from its progress bar (of {total})"
+        if not self._training:
+            return list(
+                range(1, len(self._bars) + 1)
+            ), "no step in the log: its lines are counted as steps 1, 2, ..."
         return list(self._counted), "no step in the log: its training lines are counted as steps 1, 2, ..."

@@ -64,7 +64,7 @@ class JsonStream:
                 if len(self._text) - self._at > LONGEST_VALUE:
                     raise UserError(f"{self.path}: not valid JSON, or one value above 32 MB") from None
                 if not self._grow(wanted):
-                    raise self._malformed(str(error)) from None
+                    raise self._malformed(str(error).split("(")[0].strip()) from None
             except RecursionError:
                 raise UserError(f"{self.path}: JSON nested too deeply to be a log") from None
             else:

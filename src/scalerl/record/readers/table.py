@@ -17,6 +17,7 @@ from scalerl.record.readers.groups import Grouper, guess_groups
 from scalerl.record.text import Head, ends_whole, iter_lines
 
 _SAMPLED = 400
+_CONSOLE = re.compile(r"[{}\x1b]|step:\d")
 _LONGEST_CELL = 16 << 20
 _LONG_NAMES = ("metric", "metric_name", "tag", "key", "variable", "name")
 
@@ -74,7 +75,7 @@ def _is_header(cells: list[str]) -> bool:
     if sum(not cell for cell in named) > 1 + len(named) // 10:
         return False
     return all(
-        len(cell) < 300 and "\x1b" not in cell and parse_number(cell) is None for cell in named if cell
+        len(cell) < 200 and not _CONSOLE.search(cell) and parse_number(cell) is None for cell in named if cell
     ) and bool(any(named))
 
 
