@@ -29,7 +29,9 @@ from scalerl.task.watchdog import SandboxResult
 
 needs_bubblewrap = pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap isn't installed")
 SMALL = Limits(cpu_seconds=1.0, wall_seconds=3.0, memory_bytes=200 << 20, tasks=16, output_bytes=1 << 20)
-SUM = code_tests.CodeTests(None, (code_tests.CodeTest("20 22\n", "42\n"), code_tests.CodeTest("1 2\n", "3\n")))
+SUM = code_tests.CodeTests(
+    None, (code_tests.CodeTest("20 22\n", "42\n"), code_tests.CodeTest("1 2\n", "3\n"))
+)
 
 
 def problem(tests):
@@ -74,7 +76,10 @@ def test_function_forms():
         ('[{"input": "1"}]', "output"),
         ({"inputs": [1], "outputs": []}, "one length"),
         ([{"testtype": "functional", "input": "1", "output": "1"}], "function's name"),
-        ([{"input": "1", "output": "1"}, {"testtype": "functional", "input": "1", "output": "1"}], "one problem"),
+        (
+            [{"input": "1", "output": "1"}, {"testtype": "functional", "input": "1", "output": "1"}],
+            "one problem",
+        ),
     ],
 )
 def test_unreadable_tests_say_why(raw, reason):
@@ -165,7 +170,24 @@ def test_results(got, wanted, wrapped, same):
 
 
 def test_program_is_the_last_python_block_after_the_thinking():
-    text = "<think>```python\nbad\n```</think>```cpp\nint x;\n```\n```python\na\n```\nor\n```\nb\nc\n```\n```text\nd\n```"
+    text = (
+        "<think>```python\n"
+        "bad\n"
+        "```</think>```cpp\n"
+        "int x;\n"
+        "```\n"
+        "```python\n"
+        "a\n"
+        "```\n"
+        "or\n"
+        "```\n"
+        "b\n"
+        "c\n"
+        "```\n"
+        "```text\n"
+        "d\n"
+        "```"
+    )
     assert extract_program(text) == "b\nc"
     assert extract_program("```python\nunclosed") is None
     assert extract_program("no code") is None
@@ -179,7 +201,13 @@ def test_program_is_the_last_python_block_after_the_thinking():
 @needs_bubblewrap
 def test_right_and_wrong_programs(sandboxed):
     right = "a, b = map(int, input().split())\nprint(a + b)"
-    texts = [fenced(right), fenced("print(42)"), fenced("print(41)"), "no program", fenced("raise SystemExit(1)")]
+    texts = [
+        fenced(right),
+        fenced("print(42)"),
+        fenced("print(41)"),
+        "no program",
+        fenced("raise SystemExit(1)"),
+    ]
     judged = sandboxed([problem(SUM)] * 5, texts)
     assert [j.passed for j in judged] == [True, False, False, False, False]
     assert [j.reward for j in judged] == [1.0, -1.0, -1.0, -1.0, -1.0]
@@ -190,9 +218,16 @@ def test_functions_and_methods(sandboxed):
     tests = code_tests.parse_tests(
         [{"testtype": "functional", "input": "[1, 2, 3]\n2", "output": "[3, 4, 5]"}], {"func_name": "shift"}
     )
-    method = "class Solution:\n    def shift(self, xs: List[int], k: int) -> List[int]:\n        print('noise')\n        return [x + k for x in xs]"
+    method = (
+        "class Solution:\n"
+        "    def shift(self, xs: List[int], k: int) -> List[int]:\n"
+        "        print('noise')\n"
+        "        return [x + k for x in xs]"
+    )
     plain = "def shift(xs, k):\n    return tuple(x + k for x in xs)"
-    judged = sandboxed([problem(tests)] * 3, [fenced(method), fenced(plain), fenced("def shift(xs, k): return xs")])
+    judged = sandboxed(
+        [problem(tests)] * 3, [fenced(method), fenced(plain), fenced("def shift(xs, k): return xs")]
+    )
     assert [j.passed for j in judged] == [True, True, False]
 
 
@@ -262,7 +297,12 @@ def test_the_run_goes_on_among_hostile_programs(sandboxed):
 @needs_bubblewrap
 def test_program_sees_no_secrets_of_ours(monkeypatch):
     monkeypatch.setenv("WANDB_API_KEY", "do-not-leak")
-    code = "import os\nprint(os.getuid(), sorted(os.environ), os.listdir('/'))\ntry: print(open('/proc/1/environ').read())\nexcept OSError as e: print(e)"
+    code = (
+        "import os\n"
+        "print(os.getuid(), sorted(os.environ), os.listdir('/'))\n"
+        "try: print(open('/proc/1/environ').read())\n"
+        "except OSError as e: print(e)"
+    )
     shown = BubblewrapSandbox().run(code, b"", SMALL).output.decode()
     assert "do-not-leak" not in shown
     assert "WANDB" not in shown
@@ -271,7 +311,9 @@ def test_program_sees_no_secrets_of_ours(monkeypatch):
 
 
 def test_without_bubblewrap_code_is_refused(monkeypatch):
-    monkeypatch.setattr(sandbox_command.shutil, "which", lambda name: None if name == "bwrap" else f"/usr/bin/{name}")
+    monkeypatch.setattr(
+        sandbox_command.shutil, "which", lambda name: None if name == "bwrap" else f"/usr/bin/{name}"
+    )
     with pytest.raises(UserError, match="unsafe_no_sandbox"):
         BubblewrapSandbox()
 
@@ -279,7 +321,11 @@ def test_without_bubblewrap_code_is_refused(monkeypatch):
 def test_bare_process_judges_and_limits():
     verifier = CodeVerifier(BareProcess(), limits=SMALL, workers=2)
     texts = ["a, b = map(int, input().split())\nprint(a + b)", "while True: pass", "print(1)"]
-    assert [j.passed for j in verifier([problem(SUM)] * 3, [fenced(t) for t in texts])] == [True, False, False]
+    assert [j.passed for j in verifier([problem(SUM)] * 3, [fenced(t) for t in texts])] == [
+        True,
+        False,
+        False,
+    ]
 
 
 class Flaky:
@@ -313,7 +359,23 @@ def test_first_failure_stops():
 
 
 def test_stat_line_with_an_evil_name():
-    fields = ["S", "7", *["0"] * 9, "100", "50", "25", "25", "20", "0", "3", "0", "9", "4096", "10", *["0"] * 5]
+    fields = [
+        "S",
+        "7",
+        *["0"] * 9,
+        "100",
+        "50",
+        "25",
+        "25",
+        "20",
+        "0",
+        "3",
+        "0",
+        "9",
+        "4096",
+        "10",
+        *["0"] * 5,
+    ]
     stat = parse_stat("123 (a) R (b) c) " + " ".join(fields))
     ticks, page = os.sysconf("SC_CLK_TCK"), os.sysconf("SC_PAGE_SIZE")
     assert stat == ProcessStat(7, 3, 200 / ticks, 10 * page)

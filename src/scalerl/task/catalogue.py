@@ -93,8 +93,8 @@ def named_set(name: str) -> NamedSet:
     """The set of that name; raises UserError listing the names."""
     if name not in NAMED:
         raise UserError(
-            f"task {name!r} is unknown; data sets: {', '.join(NAMED)}; also arithmetic, math:FILE, code:FILE, "
-            "reasoning_gym:NAME, environment:NAME"
+            f"task {name!r} is unknown; data sets: {', '.join(NAMED)}; also arithmetic, math:FILE, "
+            "code:FILE, reasoning_gym:NAME, environment:NAME"
         )
     return NAMED[name]
 

@@ -24,10 +24,11 @@ def call(path: str, completion: str, example: Example) -> float | bool:
 
 
 class CustomRewardVerifier:
-    """Judges by `function(completion, example) -> float | bool`: the reward; above 0 (or True) counts as passed.
+    """Judges by `function(completion, example) -> float | bool`: the reward; above 0 (or True) counts as
+    passed.
 
-    True and False stand for +1 and -1. A call that raises or exceeds `limit_seconds` is a failed verification. The
-    function sees the completion without its end token.
+    True and False stand for +1 and -1. A call that raises or exceeds `limit_seconds` is a failed
+    verification. The function sees the completion without its end token.
     """
 
     def __init__(self, path: str, *, limit_seconds: float = 5.0, workers: int | None = None) -> None:
@@ -35,7 +36,9 @@ class CustomRewardVerifier:
         if not colon or not name.isidentifier():
             raise UserError(f"task: reward_function {path!r}: give file.py:function")
         self.path = f"{Path(file).resolve()}:{name}"
-        load_function(UserFunction(kind="custom", path=self.path))  # a mistake shows now, not at the first batch
+        load_function(
+            UserFunction(kind="custom", path=self.path)
+        )  # a mistake shows now, not at the first batch
         self.pool = KillablePool(workers=workers, limit_seconds=limit_seconds, preload=(_THIS,))
 
     def __call__(self, examples: Sequence[Example], completions: Sequence[str]) -> list[Judgement | None]:
@@ -44,7 +47,9 @@ class CustomRewardVerifier:
             (f"{_THIS}:call", (self.path, strip_end_marks(text), example))
             for example, text in zip(examples, completions, strict=True)
         ]
-        return [None if outcome.value is None else _judgement(outcome.value) for outcome in self.pool.map(jobs)]
+        return [
+            None if outcome.value is None else _judgement(outcome.value) for outcome in self.pool.map(jobs)
+        ]
 
 
 def _judgement(value: float | bool) -> Judgement:

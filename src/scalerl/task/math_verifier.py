@@ -37,7 +37,9 @@ class MathVerifier:
             raise UserError("math tasks need the package math-verify: pip install 'scalerl[task]'")
         self.reward = reward
         self.must_close_thinking = must_close_thinking
-        self.pool = pool or KillablePool(workers=workers, limit_seconds=limit_seconds, preload=(_WORKER,), guarded=True)
+        self.pool = pool or KillablePool(
+            workers=workers, limit_seconds=limit_seconds, preload=(_WORKER,), guarded=True
+        )
 
     def __call__(self, examples: Sequence[Example], completions: Sequence[str]) -> list[Judgement | None]:
         """Judge `completions[i]` against `examples[i].answer`."""

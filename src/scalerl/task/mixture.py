@@ -40,9 +40,10 @@ class DomainVerifier:
 def mix(parts: Sequence[MixedPart], *, name: str = "mixture", seed: int = 0) -> Task:
     """Mix tasks: in one epoch the parts' training prompts stand in proportion to their weights.
 
-    As many prompts as possible are kept: the part that runs out first sets the scale, the others are sampled down to
-    it (by hash, so the choice is stable). Held-out sets stay whole, and no prompt held out in one part is trained on in
-    another. A prompt that two parts have counts for the first. Raises UserError for one domain twice.
+    As many prompts as possible are kept: the part that runs out first sets the scale, the others are
+    sampled down to it (by hash, so the choice is stable). Held-out sets stay whole, and no prompt held out
+    in one part is trained on in another. A prompt that two parts have counts for the first. Raises
+    UserError for one domain twice.
     """
     domains = [part.domain for part in parts]
     if len(set(domains)) != len(domains):

@@ -24,7 +24,9 @@ _FULL_SCORE = 1.0 - 1e-9
 
 
 def answer_text(completion: str, *, must_close_thinking: bool = False) -> str | None:
-    """The answer in the last <answer> tags after the thinking, else in the last box, else the whole text there."""
+    """The answer in the last <answer> tags after the thinking, else in the last box, else the whole text
+    there.
+    """
     text = after_thinking(strip_end_marks(completion), must_close=must_close_thinking)
     if text is None:
         return None
@@ -56,14 +58,18 @@ def procedural_examples(
     if importlib.util.find_spec("reasoning_gym") is None:
         raise UserError("reasoning_gym tasks need the package reasoning-gym: pip install 'scalerl[task]'")
     if {"size", "seed"} & set(options):
-        raise UserError("task: options: 'size' and 'seed' are set by train_prompts, held_out_prompts and seed")
+        raise UserError(
+            "task: options: 'size' and 'seed' are set by train_prompts, held_out_prompts and seed"
+        )
     dataset = _checked_dataset(name, {**options, "size": count, "seed": seed})
     text = INSTRUCTION if instruction is None else instruction
     found: dict[str, Example] = {}
     for index in range(count):
         entry = dataset[index]
         payload = {"entry": entry, "problem": entry["question"]}
-        example = Example(prompt_id(entry["question"]), entry["question"] + text, str(entry["answer"]), name, payload)
+        example = Example(
+            prompt_id(entry["question"]), entry["question"] + text, str(entry["answer"]), name, payload
+        )
         found.setdefault(example.id, example)
     return tuple(found.values())
 
@@ -76,7 +82,9 @@ def _checked_dataset(name: str, options: Mapping[str, Any]) -> Any:
 
         if name in DATASETS:
             raise UserError(f"task: reasoning_gym {name}: {error}") from None
-        raise UserError(f"task: name: no reasoning_gym task {name!r}; there are {', '.join(sorted(DATASETS))}") from None
+        raise UserError(
+            f"task: name: no reasoning_gym task {name!r}; there are {', '.join(sorted(DATASETS))}"
+        ) from None
     except (TypeError, AssertionError) as error:
         raise UserError(f"task: options of reasoning_gym {name}: {error}") from None
 
@@ -98,7 +106,9 @@ class ProceduralVerifier:
         self.options = orjson.dumps({**options, "size": 1, "seed": 0})
         self.reward = reward
         self.must_close_thinking = must_close_thinking
-        self.pool = KillablePool(workers=workers, limit_seconds=limit_seconds, preload=(_THIS, "reasoning_gym"), guarded=True)
+        self.pool = KillablePool(
+            workers=workers, limit_seconds=limit_seconds, preload=(_THIS, "reasoning_gym"), guarded=True
+        )
 
     def __call__(self, examples: Sequence[Example], completions: Sequence[str]) -> list[Judgement | None]:
         """Score each completion's answer against `example.payload["entry"]`."""

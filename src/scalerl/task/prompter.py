@@ -15,10 +15,10 @@ from scalerl.task.spec import PromptStyle
 class ChatPrompter:
     """A tokenizer and a style of prompting (implements task.protocol.Prompter).
 
-    With a chat template the problem is the user's turn; without one it is plain text and a new line. Where the thinking
-    is opened (see PromptStyle.thinking) the prompt ends with `<think>`, whether the template puts it there or not, so
-    that sampled tokens begin inside the thinking. For tokenizers without such tokens `</think>` is plain text of
-    several tokens: it still closes the thinking.
+    With a chat template the problem is the user's turn; without one it is plain text and a new line. Where
+    the thinking is opened (see PromptStyle.thinking) the prompt ends with `<think>`, whether the template
+    puts it there or not, so that sampled tokens begin inside the thinking. For tokenizers without such
+    tokens `</think>` is plain text of several tokens: it still closes the thinking.
     """
 
     def __init__(self, tokenizer: Any, style: PromptStyle = PromptStyle()) -> None:
@@ -26,7 +26,9 @@ class ChatPrompter:
         self.style = style
         self.chat = style.chat and bool(getattr(tokenizer, "chat_template", None))
         self.has_thinking_tokens = all(self._is_token(mark) for mark in (OPEN_THINKING, CLOSE_THINKING))
-        self.opens_thinking = style.thinking == "open" or (style.thinking == "auto" and self.has_thinking_tokens)
+        self.opens_thinking = style.thinking == "open" or (
+            style.thinking == "auto" and self.has_thinking_tokens
+        )
         self._end_token = self._find_end_token()
 
     @classmethod
@@ -45,7 +47,9 @@ class ChatPrompter:
         return token is not None and token != self.tokenizer.unk_token_id
 
     def _find_end_token(self) -> int:
-        """The special token that the template puts after the assistant's turn, else the tokenizer's own end."""
+        """The special token that the template puts after the assistant's turn, else the tokenizer's own
+        end.
+        """
         special = set(self.tokenizer.all_special_ids) | set(self.tokenizer.added_tokens_decoder)
         if self.chat:
             marker = "scalerl"
@@ -55,7 +59,9 @@ class ChatPrompter:
             if found := [token for token in after if token in special]:
                 return int(found[0])
         if self.tokenizer.eos_token_id is None:
-            raise UserError("the tokenizer has no end token (eos_token): set one in its tokenizer_config.json")
+            raise UserError(
+                "the tokenizer has no end token (eos_token): set one in its tokenizer_config.json"
+            )
         return int(self.tokenizer.eos_token_id)
 
     def render(self, example: Example) -> str:
@@ -64,7 +70,10 @@ class ChatPrompter:
             turns = [{"role": "system", "content": self.style.system}] if self.style.system else []
             turns.append({"role": "user", "content": example.prompt})
             text: str = self.tokenizer.apply_chat_template(
-                turns, tokenize=False, add_generation_prompt=True, enable_thinking=self.style.thinking != "off"
+                turns,
+                tokenize=False,
+                add_generation_prompt=True,
+                enable_thinking=self.style.thinking != "off",
             )
         else:
             text = (f"{self.style.system}\n\n" if self.style.system else "") + example.prompt + "\n"
@@ -73,7 +82,9 @@ class ChatPrompter:
         return text
 
     def encode(self, example: Example) -> tuple[int, ...]:
-        """The prompt's tokens; a template brings its own special tokens, plain text gets the tokenizer's first one."""
+        """The prompt's tokens; a template brings its own special tokens, plain text gets the tokenizer's
+        first one.
+        """
         tokens = self.tokens(self.render(example))
         start = self.tokenizer.bos_token_id
         if self.chat or start is None or not getattr(self.tokenizer, "add_bos_token", False):

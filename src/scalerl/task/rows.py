@@ -81,7 +81,8 @@ def hub_rows(hub_id: str, subset: str | None, split: str) -> Iterable[Row]:
     instead = f"give its files by path (task field 'path', or NAME:FILE), or make {hub_id} reachable"
     if importlib.util.find_spec("datasets") is None:
         raise UserError(
-            f"{hub_id}: loading from the hub needs the package datasets (pip install 'scalerl[data]'); or {instead}"
+            f"{hub_id}: loading from the hub needs the package datasets "
+            f"(pip install 'scalerl[data]'); or {instead}"
         )
     import datasets
 

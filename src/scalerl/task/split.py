@@ -30,8 +30,8 @@ def split_held_out(
     """
     if held_out_prompts >= len(examples):
         raise UserError(
-            f"{source}: held_out_prompts={held_out_prompts} of {len(examples)} distinct prompts leaves none to train "
-            f"on; set held_out_prompts to less (a tenth: {max(1, len(examples) // 10)})"
+            f"{source}: held_out_prompts={held_out_prompts} of {len(examples)} distinct prompts leaves none "
+            f"to train on; set held_out_prompts to less (a tenth: {max(1, len(examples) // 10)})"
         )
     order = sorted(examples, key=lambda example: hashlib.sha256(f"{seed} {example.id}".encode()).digest())
     chosen = {example.id for example in order[:held_out_prompts]}
