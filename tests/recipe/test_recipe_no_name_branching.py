@@ -1,4 +1,4 @@
-"""No code branches on a recipe's name: none is compared with or matched on (as data, a name may be anywhere)."""
+"""No code branches on a recipe's name: none is compared with or matched on (as data it may be anywhere)."""
 
 import ast
 from pathlib import Path
@@ -37,6 +37,8 @@ def test_no_module_branches_on_a_recipes_name():
 
 def test_the_search_would_find_a_branch():
     tree = ast.parse(
-        "if name == 'scalerl': pass\nif recipe_name in ('gspo', 'base'): pass\nmatch x:\n    case 'dr_grpo': pass\n"
+        "if name == 'scalerl': pass\n"
+        "if recipe_name in ('gspo', 'base'): pass\n"
+        "match x:\n    case 'dr_grpo': pass\n"
     )
     assert set(compared_strings(tree)) == {"scalerl", "gspo", "base", "dr_grpo"}
