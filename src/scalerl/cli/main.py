@@ -18,7 +18,12 @@ VERBS: dict[str, str] = {
     "backtest": "backtest",
     "bench": "bench",
     "recipes": "recipes",
+    "report": "report",
+    "resume": "resume",
+    "sft": "sft",
     "simulate": "simulate",
+    "study": "study",
+    "train": "train",
 }
 
 app = typer.Typer(
@@ -70,7 +75,9 @@ def main() -> None:
     except Exception as error:
         if not hasattr(error, "format_message"):
             raise
-        if message := error.format_message():  # a usage error of the command-line parser; empty after bare --help
+        if (
+            message := error.format_message()
+        ):  # a usage error of the command-line parser; empty after bare --help
             print(f"scalerl: {message}", file=sys.stderr)
         sys.exit(2)
     sys.exit(status if isinstance(status, int) else 0)

@@ -1,4 +1,4 @@
-"""Running a study: its runs in worker processes, as many at a time as asked for; each resumable on its own."""
+"""Running a study: its runs in worker processes, several at a time; each resumable on its own."""
 
 from __future__ import annotations
 
@@ -32,6 +32,11 @@ class Message:
 
 class RunFailed(Exception):  # noqa: N818 - an outcome
     """A run of a study ended with an error; its text says which."""
+
+
+def free_cores() -> int:
+    """Return how many cores this process may use: as many runs go side by side."""
+    return max(1, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1))
 
 
 def run_study(
@@ -113,7 +118,11 @@ class _Reporter:
 
     def on_step(self, row: Mapping[str, Any]) -> None:
         """Send what the display shows of a step."""
-        shown = {"step": row["step"], "pass_rate": row.get("pass_rate"), "compute": row["compute"].model_dump()}
+        shown = {
+            "step": row["step"],
+            "pass_rate": row.get("pass_rate"),
+            "compute": row["compute"].model_dump(),
+        }
         self._news.put(Message(self._run, "step", shown))
 
     def on_evaluation(self, evaluation: Evaluation) -> None:

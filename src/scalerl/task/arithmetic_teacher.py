@@ -26,6 +26,7 @@ class TeacherSettings:
 
     mean_skill: float = 0.6
     skill_spread: float = 0.8
+    verbose_bonus: float = 0.4
     hard_share: float = 0.06
     favourite_mistake: float = 0.7
     verbosity_power: float = 2.0
@@ -40,17 +41,18 @@ class Teacher:
         tables = random.Random(f"teacher's tables {seed}")
         entries = [(o, v, d) for o in OPERATORS for v in range(10) for d in range(10)]
         hard = set(tables.sample(entries, round(settings.hard_share * len(entries))))
-        drawn = {e: _sigmoid(tables.gauss(settings.mean_skill, settings.skill_spread)) for e in entries}
-        self._right = {e: 0.0 if e in hard else p for e, p in drawn.items()}
+        skills = {e: tables.gauss(settings.mean_skill, settings.skill_spread) for e in entries}
+        self._skill = {e: -math.inf if e in hard else skill for e, skill in skills.items()}
         self._mistake = {e: tables.randrange(1, 10) for e in entries}
 
-    def value(self, rng: random.Random, value: int, operation: Operation) -> int:
+    def value(self, rng: random.Random, value: int, operation: Operation, verbose: bool) -> int:
         """Return the teacher's result of one operation: right, its favourite mistake, or any digit."""
         entry = (operation.operator, value, operation.operand)
+        skill = self._skill[entry] + self.settings.verbose_bonus * verbose
         right = apply(value, operation)
-        if rng.random() < self._right[entry]:
+        if rng.random() < _sigmoid(skill):
             return right
-        if self._right[entry] == 0.0 or rng.random() < self.settings.favourite_mistake:
+        if skill == -math.inf or rng.random() < self.settings.favourite_mistake:
             return (right + self._mistake[entry]) % 10
         return rng.randrange(10)
 
@@ -60,7 +62,7 @@ class Teacher:
         value, steps = chain.start, []
         for operation, label in zip(chain.operations, LABELS, strict=False):
             verbose = rng.random() < verbosity
-            result = self.value(rng, value, operation)
+            result = self.value(rng, value, operation, verbose)
             written = f"{operation.operator}{operation.operand}" if verbose else ""
             steps.append(f"{label}{written}{result}")
             value = result
@@ -81,4 +83,4 @@ class Teacher:
 
 
 def _sigmoid(x: float) -> float:
-    return 1.0 / (1.0 + math.exp(-x))
+    return 0.0 if x == -math.inf else 1.0 / (1.0 + math.exp(-x))
