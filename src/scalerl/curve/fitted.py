@@ -209,7 +209,7 @@ class Fit:
         estimate = float(compute_at(pass_rate, self.law))
         centre, sd = post.log_compute_at(pass_rate)
         ends = [float(np.exp(post.quantile(centre, sd, q)[0])) for q in ((1 - level) / 2, (1 + level) / 2)]
-        probability = 1 - float(post.cdf_A(np.array([pass_rate]))[0])
+        probability = 1 - float(post.cdf_A(np.array([pass_rate])).mean())
         return Reach(pass_rate, estimate, min(ends[0], estimate), max(ends[1], estimate), probability)
 
     @cached_property

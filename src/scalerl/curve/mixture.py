@@ -4,6 +4,7 @@ quantiles."""
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from scipy.special import expit, logit, ndtr
@@ -21,11 +22,17 @@ R0_REACH = 3.6  # of R0's standard deviation on both sides
 class Posterior:
     """Posterior of the law for m curves: K marches (one a value of R0) of J nodes in A each.
 
-    A, density [m, K, J]: density along each march, with the march's own weight in it, so that its integral
-    over A and
-    the sum over K is 1; R0 [m, K]; centre [m, K, J, 2] and spread [m, K, J, 2, 2]: mean and covariance of
-    (B, c) given the
-    node, c = B (log C_mid - origin).
+    A [m, K, J]; density [P, m, K, J] under P priors (below): along each march, with the march's own weight
+    in it, so that
+    its integral over A and the sum over K is 1; R0 [m, K]; centre [m, K, J, 2] and spread [m, K, J, 2, 2]:
+    mean and
+    covariance of (B, c) given the node, c = B (log C_mid - origin).
+
+    P is 1 where R0 is known or measured. Where it's fitted there are two reference priors, with R0 flat and
+    with half of
+    Jeffreys' factor for it; each covers where the other falls short, and an interval's lower end is the
+    lower of the
+    two quantiles, its upper end the higher.
     """
 
     A: FloatArray
@@ -35,31 +42,33 @@ class Posterior:
     spread: FloatArray
     origin: float
 
-    @property
+    @cached_property
     def mass(self) -> FloatArray:
-        """Probability of every node [m, K, J] (trapezoid in A); sums to 1 over K and J."""
+        """Probability of every node [P, m, K, J] (trapezoid in A); sums to 1 over K and J."""
         half = 0.5 * (self.density[..., 1:] + self.density[..., :-1]) * np.diff(self.A, axis=-1)
-        mass = np.zeros_like(self.A)
+        mass = np.zeros_like(self.density)
         mass[..., 1:] += half / 2
         mass[..., :-1] += half / 2
         return mass
 
     def cdf_A(self, x: FloatArray) -> FloatArray:
-        """P(A <= x) for x [m]: exact integral of the piecewise linear density."""
+        """P(A <= x) [P, m] for x [m] or [P, m]: exact integral of the piecewise linear density."""
         h = np.diff(self.A, axis=-1)
         f0, f1 = self.density[..., :-1], self.density[..., 1:]
-        t = np.clip(x[:, None, None] - self.A[..., :-1], 0.0, h)
+        t = np.clip(x[..., None, None] - self.A[..., :-1], 0.0, h)
         slope = (f1 - f0) / np.where(h > 0, h, 1.0)
         return np.clip((f0 * t + 0.5 * slope * t * t).sum((-1, -2)), 0.0, 1.0)
 
     def quantile_A(self, level: float) -> FloatArray:
-        """Quantile of A [m], by bisection."""
-        low, high = self.A.min((-1, -2)), self.A.max((-1, -2))
-        for _ in range(30):
+        """Quantile of A [m], by bisection; the outer one of the priors'."""
+        shape = self.density.shape[:2]
+        low = np.broadcast_to(self.A.min((-1, -2)), shape)
+        high = np.broadcast_to(self.A.max((-1, -2)), shape)
+        for _ in range(26):
             middle = 0.5 * (low + high)
             below = self.cdf_A(middle) < level
             low, high = np.where(below, middle, low), np.where(below, high, middle)
-        return 0.5 * (low + high)
+        return outer(0.5 * (low + high), level)
 
     def rate_at(self, log_compute: float) -> tuple[FloatArray, FloatArray]:
         """Mean and sd of R at one compute, given the node [m, K, J]."""
@@ -68,6 +77,33 @@ class Posterior:
         g = expit(self.centre[..., 0] * u - self.centre[..., 1])
         slope = (self.A - R0) * g * (1 - g)
         return R0 + (self.A - R0) * g, np.abs(slope) * np.sqrt(self._eta_variance(u))
+
+    def gain_between(self, log_from: float, log_to: float) -> tuple[FloatArray, FloatArray]:
+        """Mean and sd of R(C_to) - R(C_from), given the node [m, K, J]."""
+        R0, pull = self.R0[..., None], []
+        rate, slopes = [], []
+        for log_compute in (log_from, log_to):
+            u = log_compute - self.origin
+            g = expit(self.centre[..., 0] * u - self.centre[..., 1])
+            rate.append((self.A - R0) * g)
+            slopes.append((self.A - R0) * g * (1 - g))
+            pull.append(u)
+        by_B = slopes[1] * pull[1] - slopes[0] * pull[0]
+        by_c = slopes[0] - slopes[1]
+        s = self.spread
+        variance = by_B**2 * s[..., 0, 0] + 2 * by_B * by_c * s[..., 0, 1] + by_c**2 * s[..., 1, 1]
+        return rate[1] - rate[0], np.sqrt(np.maximum(variance, 0.0))
+
+    def draw(self, size: int, rng: np.random.Generator, curve: int = 0) -> tuple[FloatArray, ...]:
+        """`size` draws of (A, B, C_mid, R0) of one curve of the batch, from the mean of the priors."""
+        mass = self.mass.mean(0)[curve]
+        k, j = np.unravel_index(rng.choice(mass.size, size=size, p=(mass / mass.sum()).ravel()), mass.shape)
+        width = np.gradient(self.A[curve], axis=-1)[k, j]
+        A = np.clip(self.A[curve, k, j] + width * (rng.random(size) - 0.5), self.R0[curve, k] + 1e-6, 1.0)
+        factor = _cholesky(self.spread[curve, k, j])
+        theta = self.centre[curve, k, j] + (factor @ rng.standard_normal((size, 2, 1)))[..., 0]
+        B = np.clip(theta[:, 0], 0.05, 30.0)
+        return A, B, np.exp(self.origin + theta[:, 1] / B), self.R0[curve, k]
 
     def log_mid(self) -> tuple[FloatArray, FloatArray]:
         """Mean and sd of log C_mid, given the node."""
@@ -104,18 +140,22 @@ class Posterior:
         return np.sqrt(sd**2 + along**2 / 12 + across**2 / 12) + 1e-12
 
     def cdf(self, centre: FloatArray, sd: FloatArray, x: FloatArray) -> FloatArray:
-        """P(quantity <= x) for x [m], of a quantity that is normal (centre, sd) given the node."""
+        """P(quantity <= x) [P, m] for x [m], of a quantity that is normal (centre, sd) given the node."""
         finite = np.isfinite(centre)
         z = (x[:, None, None] - np.where(finite, centre, 0.0)) / self.smoothed(centre, sd)
-        return (self.mass * np.where(finite, ndtr(z), centre < 0)).sum((-1, -2))
+        return np.asarray((self.mass * np.where(finite, ndtr(z), centre < 0)).sum((-1, -2)))
 
     def quantile(self, centre: FloatArray, sd: FloatArray, level: float) -> FloatArray:
-        """Quantile [m] of such a quantity, by bisection; inf where more than 1 - level of the mass is at
-        inf."""
+        """Quantile [m] of such a quantity, by bisection, the outer one of the priors'; inf where it lies
+        there."""
+        each = [self._quantile(mass, centre, sd, level) for mass in self.mass]
+        return outer(np.stack(each), level)
+
+    def _quantile(self, mass: FloatArray, centre: FloatArray, sd: FloatArray, level: float) -> FloatArray:
         wide = self.smoothed(centre, sd)
         finite = np.isfinite(centre)
         middle = np.where(finite, centre, 0.0)
-        mass, at_minus = self.mass, (self.mass * (~finite & (centre < 0))).sum((-1, -2))
+        at_minus = (mass * (~finite & (centre < 0))).sum((-1, -2))
         heavy = finite & (mass > 1e-9)
         low = np.where(heavy, middle - 6 * wide, np.inf).min((-1, -2))
         high = np.where(heavy, middle + 6 * wide, -np.inf).max((-1, -2))
@@ -123,12 +163,26 @@ class Posterior:
         answer = np.where(reachable < level, np.inf, np.where(at_minus > level, -np.inf, 0.0))
         solve = (answer == 0) & np.isfinite(low) & np.isfinite(high)
         low, high = np.where(solve, low, 0.0), np.where(solve, high, 0.0)
-        for _ in range(45):
+        for _ in range(34):
             x = 0.5 * (low + high)
             z = (x[:, None, None] - middle) / wide
             below = at_minus + (mass * np.where(finite, ndtr(z), 0.0)).sum((-1, -2)) < level
             low, high = np.where(below, x, low), np.where(below, high, x)
         return np.where(solve, 0.5 * (low + high), answer)
+
+
+def outer(quantiles: FloatArray, level: float) -> FloatArray:
+    """Of the priors' quantiles [P, m] the lowest for a level below one half, else the highest [m]."""
+    return np.asarray(quantiles.min(0) if level < 0.5 else quantiles.max(0))
+
+
+def _cholesky(matrix: FloatArray) -> FloatArray:
+    """Lower factors of positive semi-definite matrices [..., 2, 2]."""
+    factor = np.zeros_like(matrix)
+    factor[..., 0, 0] = np.sqrt(np.maximum(matrix[..., 0, 0], 1e-30))
+    factor[..., 1, 0] = matrix[..., 1, 0] / factor[..., 0, 0]
+    factor[..., 1, 1] = np.sqrt(np.maximum(matrix[..., 1, 1] - factor[..., 1, 0] ** 2, 0.0))
+    return factor
 
 
 @dataclass(frozen=True)
@@ -179,20 +233,23 @@ def posterior(
         prior_sigma=None if design.prior is None else np.full(m * k, design.prior[4]),
     )
     c = B0 * (log_mid - origin)
-    nodes, log_density, centre, spread = march(flat, A.ravel(), B0.ravel(), c.ravel(), np.repeat(scale, k))
-    log_density = log_density.reshape(m, k, -1)
+    found = march(flat, A.ravel(), B0.ravel(), c.ravel(), np.repeat(scale, k))
+    shape = (m, k, found.A.shape[-1])
+    nodes, log_density = found.A.reshape(shape), found.log_density.reshape(shape)
+    half = 0.5 * found.r0_volume.reshape(shape)
     if r0_prior is not None and k > 1:
         log_density = (
             log_density - 0.5 * (((R0 - r0_prior.value[:, None]) / r0_prior.stderr[:, None]) ** 2)[..., None]
         )
-    density = np.exp(log_density - log_density.max((-1, -2), keepdims=True))
-    nodes = nodes.reshape(m, k, -1)
+    priors = np.stack([log_density, log_density + half] if k > 1 and r0_prior is None else [log_density])
+    density = np.exp(priors - priors.max((-1, -2), keepdims=True))
     if k > 1:
         density = density * _trapezoid_weights(R0)[..., None]
     total = (0.5 * (density[..., 1:] + density[..., :-1]) * np.diff(nodes, axis=-1)).sum((-1, -2))
-    density = density / np.maximum(total, 1e-300)[:, None, None]
-    shape = (m, k, nodes.shape[-1])
-    return Posterior(nodes, R0, density, centre.reshape(*shape, 2), spread.reshape(*shape, 2, 2), origin)
+    density = density / np.maximum(total, 1e-300)[..., None, None]
+    return Posterior(
+        nodes, R0, density, found.centre.reshape(*shape, 2), found.spread.reshape(*shape, 2, 2), origin
+    )
 
 
 def _residual(design: Design, y: FloatArray, solution: Solution) -> FloatArray:

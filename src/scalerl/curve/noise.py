@@ -19,7 +19,10 @@ from scalerl.curve.series import FloatArray
 
 NoiseKind = Literal["ar1", "white"]
 
-# Nodes for the correlation. The prior is flat on -0.3..0.98: runs drift, they hardly ever alternate.
+# Nodes for the correlation. The prior on -0.3..0.98 leans towards high values, as (1 - rho)^-LEAN: runs
+# drift, and a
+# flat prior gave 86.8 to 90% coverage under AR(1) at 0.7.
+LEAN = 0.4
 RHO_NODES = np.array([-0.2, 0.0, 0.2, 0.38, 0.54, 0.67, 0.77, 0.85, 0.91, 0.955])
 
 
@@ -36,12 +39,12 @@ class Noise:
         return RHO_NODES if self.kind == "ar1" else np.zeros(1)
 
     def log_rho_prior(self) -> FloatArray:
-        """Log weight of every node [k]: flat in rho, so a node weighs as the interval it stands for."""
+        """Log weight of every node [k]: the prior density there times the interval that it stands for."""
         nodes = self.rho_nodes()
         if len(nodes) == 1:
             return np.zeros(1)
         edges = np.concatenate([[-0.3], (nodes[1:] + nodes[:-1]) / 2, [0.98]])
-        return np.log(np.diff(edges))
+        return np.log(np.diff(edges)) - LEAN * np.log(1 - nodes)
 
 
 def precision(compute: FloatArray, rho: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:

@@ -29,26 +29,6 @@ LARGEST_STEP = 0.12  # of the gain A - R0: the step's length is judged locally
 
 
 @dataclass(frozen=True)
-class Nodes:
-    """Posterior mass on nodes, for m curves with J nodes each.
-
-    A, R0 [m, J]; log_density [m, J] (with respect to dA dR0); centre [m, J, 2] the mean of (B, c) and spread
-    [m, J, 2, 2]
-    its covariance, given the node; path [J] which march a node belongs to; origin: mean log compute, c = B
-    (log C_mid
-    - origin).
-    """
-
-    A: FloatArray
-    R0: FloatArray
-    log_density: FloatArray
-    centre: FloatArray
-    spread: FloatArray
-    origin: float
-    degrees: int
-
-
-@dataclass(frozen=True)
 class Problem:
     """Curves y [m, n] with R0 known [m] on a shared design: u = log C - origin [n], weight w [n]."""
 
@@ -71,6 +51,7 @@ class _Local:
     to the ridge."""
 
     log_density: FloatArray
+    r0_volume: FloatArray
     centre: FloatArray
     spread: FloatArray
     ridge: FloatArray
@@ -78,27 +59,35 @@ class _Local:
     information: FloatArray
 
 
-def march(
-    problem: Problem, A: FloatArray, B: FloatArray, c: FloatArray, sigma: FloatArray
-) -> list[FloatArray]:
-    """Walk from (A, B, c) [m] both ways; returns [A, log_density, centre, spread] with nodes sorted by A on
-    axis 1."""
+@dataclass(frozen=True)
+class March:
+    """Nodes sorted by A for m curves: A, log_density, r0_volume [m, J]; centre [m, J, 2], spread [m, J, 2,
+    2] of (B, c).
+
+    r0_volume is the log of the R0 part of Jeffreys' volume (0 where R0 is known), not in log_density.
+    """
+
+    A: FloatArray
+    log_density: FloatArray
+    r0_volume: FloatArray
+    centre: FloatArray
+    spread: FloatArray
+
+
+def march(problem: Problem, A: FloatArray, B: FloatArray, c: FloatArray, sigma: FloatArray) -> March:
+    """Walk from (A, B, c) [m] both ways along the ridge, in steps of the length unit sigma [m]."""
     operators = precision(problem.compute, problem.noise.rho_nodes())
     top, bottom = np.ones_like(A), problem.R0 + 1e-4
     start = np.clip(A, bottom, top - 1e-9)
     first = _linearise(problem, operators, start, np.stack([B, c], -1))
     sides = []
-    for sign, bound in ((-1.0, bottom), (1.0, top)):
+    for sign in (-1.0, 1.0):
         here, local, step = start, first, FIRST_STEP
         kept = []
         for _ in range(STEPS):
             length = step * sigma / np.sqrt(np.maximum(local.information, 1e-300))
             length = np.minimum(length, LARGEST_STEP * np.maximum(here - problem.R0, 0.02))
-            there = (
-                np.clip(here + sign * length, bottom, bound)
-                if sign > 0
-                else np.clip(here - length, bound, top)
-            )
+            there = np.clip(here + sign * length, bottom, top)
             guess = local.ridge + local.tangent * (there - here)[:, None]
             guess[:, 0] = np.clip(guess[:, 0], 0.02, 30.0)
             local = _linearise(problem, operators, there, guess)
@@ -106,12 +95,13 @@ def march(
             here, step = there, step * GROWTH
         sides.append(kept)
     order = [*reversed(sides[0]), (start, first), *sides[1]]
-    return [
+    return March(
         np.stack([a for a, _ in order], 1),
         np.stack([part.log_density for _, part in order], 1),
+        np.stack([part.r0_volume for _, part in order], 1),
         np.stack([part.centre for _, part in order], 1),
         np.stack([part.spread for _, part in order], 1),
-    ]
+    )
 
 
 def _linearise(
@@ -125,32 +115,33 @@ def _linearise(
     residual = w * (problem.y - problem.R0[:, None] - gain * g)
     slope = w * gain * g * (1 - g)
     columns = np.stack([slope * u, -slope, residual], 1)  # [m, 3, n]
-    extra_gram, log_prior = _prior_rows(problem, theta)
+    extra_gram = _prior_rows(problem, theta)
     white = columns @ columns.transpose(0, 2, 1) + extra_gram
     ridge = theta + _solve(white[:, :2, :2], white[:, :2, 2])
-    volume, tangent, information = _geometry(problem, columns, white, w * g)
+    volume, r0_volume, tangent, information = _geometry(problem, columns, white, w * g)
     log_density, centre, spread = _integrate_noise(problem, operators, columns, extra_gram, theta)
-    return _Local(log_density + volume + log_prior, centre, spread, ridge, tangent, information)
+    return _Local(log_density + volume, r0_volume, centre, spread, ridge, tangent, information)
 
 
 def _geometry(
     problem: Problem, columns: FloatArray, white: FloatArray, rise: FloatArray
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Jeffreys' volume of (A, B, c[, R0]) in the white metric, the ridge's tangent d(B, c)/dA and A's
+) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+    """Log volume of (A, B, c) in the white metric, R0's part of it, the ridge's tangent d(B, c)/dA, A's
     information."""
     inner = white[:, :2, :2]
     cross = (columns[:, :2] @ rise[:, :, None])[:, :, 0]
     slope = _solve(inner, cross)
     information = np.maximum((rise**2).sum(-1) - (slope * cross).sum(-1), 1e-30)
-    log_volume = 0.5 * (np.log(_det(inner)) + np.log(information))
-    if problem.r0_fitted:
-        before = problem.weight - rise
-        cross0 = (columns[:, :2] @ before[:, :, None])[:, :, 0]
-        slope0 = _solve(inner, cross0)
-        own = (before**2).sum(-1) - (slope0 * cross0).sum(-1)
-        shared = (before * rise).sum(-1) - (slope0 * cross).sum(-1)
-        log_volume = log_volume + 0.5 * np.log(np.maximum(own - shared**2 / information, 1e-30))
-    return log_volume, -slope, information
+    volume = 0.5 * (np.log(_det(inner)) + np.log(information))
+    if not problem.r0_fitted:
+        return volume, np.zeros_like(volume), -slope, information
+    before = problem.weight - rise
+    cross0 = (columns[:, :2] @ before[:, :, None])[:, :, 0]
+    slope0 = _solve(inner, cross0)
+    own = (before**2).sum(-1) - (slope0 * cross0).sum(-1)
+    shared = (before * rise).sum(-1) - (slope0 * cross).sum(-1)
+    r0_volume = 0.5 * np.log(np.maximum(own - shared**2 / information, 1e-30))
+    return volume, r0_volume, -slope, information
 
 
 def _integrate_noise(
@@ -198,12 +189,12 @@ def _integrate_noise(
     return peak[:, 0] + np.log(total[:, 0]), theta + centre, spread
 
 
-def _prior_rows(problem: Problem, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
+def _prior_rows(problem: Problem, theta: FloatArray) -> FloatArray:
     """Gram matrix [m, 3, 3] of the weak prior's two rows over (B, c, residual); zero without a prior."""
     m = len(theta)
     gram = np.zeros((m, 3, 3))
     if problem.prior is None or problem.prior_sigma is None:
-        return gram, np.zeros(m)
+        return gram
     mean_b, sd_b, mean_m, sd_m = problem.prior
     B = np.maximum(theta[:, 0], 1e-3)
     mid = theta[:, 1] / B
@@ -211,7 +202,7 @@ def _prior_rows(problem: Problem, theta: FloatArray) -> tuple[FloatArray, FloatA
     rows[:, 0, 0], rows[:, 0, 2] = 1 / (B * sd_b), (mean_b - np.log(B)) / sd_b
     rows[:, 1, 0], rows[:, 1, 1], rows[:, 1, 2] = -mid / (B * sd_m), 1 / (B * sd_m), (mean_m - mid) / sd_m
     rows = rows * problem.prior_sigma[:, None, None]
-    return rows.transpose(0, 2, 1) @ rows, np.zeros(m)
+    return rows.transpose(0, 2, 1) @ rows
 
 
 def _det(matrix: FloatArray) -> FloatArray:
