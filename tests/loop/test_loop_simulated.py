@@ -17,7 +17,7 @@ from small_run import CLOCK, CLUSTER, Silent, config, small_task, write_model
 import scalerl
 from scalerl.loop import simulated
 from scalerl.loop.clock import Clock
-from scalerl.loop.local import train
+from scalerl.loop.run import train_run as train
 from scalerl.loop.selective import SelectiveEngine
 from scalerl.loop.timed_content import TimedContent
 from scalerl.loop.trainer import Trainer
@@ -149,7 +149,7 @@ def test_recomputing_the_cache_is_slower_and_learns_too(model, tmp_path):
 
 def test_state_round_trips_between_any_two_events(model, tmp_path):
     """Stopped in the middle of decoding, a transfer and a trainer step; the restored loop goes on alike."""
-    from scalerl.loop.local import build_loop
+    from scalerl.loop.run import build_loop
     from scalerl.loop.setup import build_learner, open_record, save_model, set_threads
     from scalerl.loop.state_file import load_state, save_state
 

@@ -38,6 +38,9 @@ def train(
     clock: Annotated[
         str | None, typer.Option(help="A simulated cluster's profile (source-80, node-8xh200 or a file).")
     ] = None,
+    tokens_per_token: Annotated[
+        int, typer.Option(min=1, help="Simulated tokens that one real token stands for, with --clock.")
+    ] = 500,
     print_config: Annotated[bool, typer.Option(help="Print the run's config as YAML and stop.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print the result as JSON, no progress.")] = False,
 ) -> None:
@@ -48,8 +51,9 @@ def train(
     The quickstart's task and model are the default; a config file says everything:
     scalerl train --print-config --out runs/a > run.yaml; edit; scalerl train --config run.yaml --out runs/a
     """
-    chosen = {"steps": steps, "seed": seed, "model": model, "device": device}
-    run = _config(config, recipe, set_ or [], {k: v for k, v in chosen.items() if v is not None}, out, clock)
+    chosen: dict[str, Any] = {"steps": steps, "seed": seed, "model": model, "device": device}
+    chosen["clock"] = None if clock is None else clock_settings(clock, tokens_per_token)
+    run = _config(config, recipe, set_ or [], {k: v for k, v in chosen.items() if v is not None}, out)
     if print_config:
         import yaml
 
@@ -59,7 +63,7 @@ def train(
 
 
 def _config(
-    path: Path | None, recipe: str, overrides: list[str], chosen: dict[str, Any], out: Path, clock: str | None
+    path: Path | None, recipe: str, overrides: list[str], chosen: dict[str, Any], out: Path
 ) -> RunConfig:
     from scalerl.loop.config_file import load_run_config, run_config_from
     from scalerl.recipe.load import load_recipe
@@ -73,16 +77,14 @@ def _config(
         config = quickstart_config(small, name=out.name, seed=0)
     if overrides:
         chosen["recipe"] = apply_overrides(config.recipe, overrides)
-    if clock is not None:
-        chosen["clock"] = clock_settings(clock)
     return run_config_from({**dict(config), **chosen}, str(path or "the command line"))
 
 
-def clock_settings(profile: str) -> dict[str, Any]:
+def clock_settings(profile: str, tokens_per_token: int) -> dict[str, Any]:
     """Return a config's `clock` field for a profile's name or file."""
     from scalerl.loop.profile import load_profile
 
-    return {"profile": load_profile(profile)}
+    return {"profile": load_profile(profile), "tokens_per_token": tokens_per_token}
 
 
 def run_with_progress(config: RunConfig, out: Path, json: bool) -> None:

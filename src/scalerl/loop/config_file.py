@@ -17,7 +17,7 @@ from scalerl.recipe.recipe import Recipe
 
 
 def load_run_config(path: Path) -> RunConfig:
-    """Read a run's config; its `recipe` is a name, a recipe file, or fields (with `from: scalerl` for a start).
+    """Read a run's config; its `recipe` is a name, a recipe file, or fields (`from: scalerl` for a start).
 
     Raises UserError that names the file, the field and the value.
     """

@@ -4,27 +4,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from torch import Tensor
 
 from scalerl.generate.torch_engine import TorchEngine
-from scalerl.loop.checkpoint import latest_checkpoint, write_checkpoint
-from scalerl.loop.config import RunConfig
-from scalerl.loop.learner import Learner, Listener
+from scalerl.loop.checkpoint import write_checkpoint
+from scalerl.loop.learner import Learner
 from scalerl.loop.schedule import Schedule
 from scalerl.loop.setup import (
-    build_engine,
-    build_learner,
-    build_schedule,
     model_folder,
-    open_record,
     save_model,
-    set_threads,
 )
-from scalerl.loop.simulated import SimulatedLoop, build_simulated_loop
-from scalerl.record.write import RunWriter
 
 
 class LocalLoop:
@@ -100,37 +91,3 @@ class LocalLoop:
 def copies(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Return copies that later optimizer steps don't change."""
     return {name: weight.clone() for name, weight in weights.items()}
-
-
-def train(config: RunConfig, path: Path, listener: Listener) -> None:
-    """Run `config` into the record at `path`, going on from its last checkpoint when there is one.
-
-    Raises UserError when `path` holds a run of another config, RunStopped when the run can't go on.
-    """
-    set_threads(config)
-    writer, resumed = open_record(config, path)
-    checkpoint = latest_checkpoint(path / "checkpoints") if resumed else None
-    if resumed:
-        _rewind(writer, checkpoint.step if checkpoint else -1, listener)
-    learner = build_learner(config, writer, listener, checkpoint.path if checkpoint else None)
-    loop = build_loop(config, learner)
-    if checkpoint:
-        loop.load_state_dict(checkpoint.state())
-    loop.run()
-
-
-def build_loop(config: RunConfig, learner: Learner) -> LocalLoop | SimulatedLoop:
-    """Return the loop that the config's clock asks for."""
-    if config.clock:
-        return build_simulated_loop(config, config.clock, learner)
-    engine = build_engine(config, learner.trainer.policy, learner.assembly.prompter)
-    return LocalLoop(learner, engine, build_schedule(config.recipe))
-
-
-def _rewind(writer: RunWriter, step: int, listener: Listener) -> None:
-    """Drop what was recorded after the checkpoint: the run repeats it, bit for bit."""
-    dropped = writer.rewind(step)
-    where = (
-        f"continuing from its checkpoint at step {step}" if step >= 0 else "no checkpoint yet: from the start"
-    )
-    listener.on_event("resume", f"{writer.path}: going on {where}; {dropped} recorded lines are repeated")

@@ -1,24 +1,47 @@
-"""Running a config: under the loop that its clock asks for."""
+"""Running a config into a record: new or gone on with, under the loop that its clock asks for."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 from scalerl.errors import UserError
+from scalerl.loop.checkpoint import latest_checkpoint
 from scalerl.loop.config import RunConfig
 from scalerl.loop.config_file import run_config_from
-from scalerl.loop.learner import Listener
+from scalerl.loop.learner import Learner, Listener
+from scalerl.loop.local import LocalLoop
+from scalerl.loop.record_lock import lock_record
+from scalerl.loop.setup import build_engine, build_learner, build_schedule, open_record, set_threads
+from scalerl.loop.simulated import SimulatedLoop, build_simulated_loop
 from scalerl.record.schema import parse_header
+from scalerl.record.write import RunWriter
 
 
 def train_run(config: RunConfig, path: Path, listener: Listener) -> None:
     """Run `config` into the record at `path`, going on from its last checkpoint when there is one.
 
-    Raises UserError when `path` holds a run of another config, RunStopped when the run can't go on.
+    Raises UserError when `path` holds a run of another config or another process is writing it, RunStopped
+    when the run can't go on.
     """
-    from scalerl.loop.local import train
+    with lock_record(path):
+        set_threads(config)
+        writer, resumed = open_record(config, path)
+        checkpoint = latest_checkpoint(path / "checkpoints") if resumed else None
+        if resumed:
+            _rewind(writer, checkpoint.step if checkpoint else -1, listener)
+        learner = build_learner(config, writer, listener, checkpoint.path if checkpoint else None)
+        loop = build_loop(config, learner)
+        if checkpoint:
+            loop.load_state_dict(checkpoint.state())
+        loop.run()
 
-    train(config, path, listener)
+
+def build_loop(config: RunConfig, learner: Learner) -> LocalLoop | SimulatedLoop:
+    """Return the loop that the config's clock asks for."""
+    if config.clock:
+        return build_simulated_loop(config, config.clock, learner)
+    engine = build_engine(config, learner.trainer.policy, learner.assembly.prompter)
+    return LocalLoop(learner, engine, build_schedule(config.recipe))
 
 
 def config_of_record(path: Path) -> RunConfig:
@@ -30,6 +53,15 @@ def config_of_record(path: Path) -> RunConfig:
     config = header.extra.get("config")
     if config is None or header.recipe is None:
         raise UserError(
-            f"{file}: this record wasn't made by `scalerl train`: it can be fitted, not gone on with"
+            f"{file}: not made by `scalerl train`: it can be fitted, not gone on with"
         )
     return run_config_from({**config, "recipe": header.recipe}, str(file))
+
+
+def _rewind(writer: RunWriter, step: int, listener: Listener) -> None:
+    """Drop what was recorded after the checkpoint: the run repeats it, bit for bit."""
+    dropped = writer.rewind(step)
+    where = (
+        f"from its checkpoint at step {step}" if step >= 0 else "from the start (no checkpoint yet)"
+    )
+    listener.on_event("resume", f"{writer.path}: going on {where}; {dropped} recorded lines are repeated")

@@ -15,11 +15,11 @@ from scalerl.task.arithmetic_teacher import Teacher, TeacherSettings
 from scalerl.task.protocol import Prompter
 from scalerl.task.tokenizer import SymbolTokenizer
 
-MIN_OPERATIONS, MAX_OPERATIONS = 1, 8
+MIN_OPERATIONS, MAX_OPERATIONS = 1, 10
 
 
 def quickstart_policy(tokenizer: SymbolTokenizer, seed: int) -> Policy:
-    """Return the quickstart's architecture with random weights: Llama, 2 layers, width 64, about 100k parameters."""
+    """Return the quickstart's architecture, weights random: Llama, 2 layers, width 64, 100k parameters."""
     config = {
         "model_type": "llama",
         "vocab_size": len(tokenizer.symbols),
@@ -51,8 +51,8 @@ def teacher_demonstrations(tokenizer: SymbolTokenizer, seed: int) -> Iterator[De
 def file_demonstrations(path: Path, prompter: Prompter, seed: int) -> Iterator[Demonstration]:
     """Yield demonstrations of a JSONL file, shuffled anew each epoch, without end.
 
-    Each line holds `prompt` and `completion`, the text to be fed and the text to be imitated. Raises UserError
-    that names the line for anything else.
+    Each line holds `prompt` and `completion`, the text to be fed and the text to be imitated. Raises
+    UserError that names the line for anything else.
     """
     rows = [_row(line, number, path) for number, line in enumerate(_lines(path), start=1)]
     demonstrations = [

@@ -79,13 +79,14 @@ class RunWriter:
         append_line(self.path / TIMINGS, dict(row))
 
     def rewind(self, step: int, evals: bool = True, steps: bool = True) -> int:
-        """Drop the lines after `step` (of evals, of steps), each file rewritten atomically; return how many.
+        """Drop the lines after `step` (of evals, of steps and their events), atomically; return how many.
 
         A run resumed from its checkpoint at `step` then repeats nothing. Their per-prompt files go too.
         """
         dropped = 0
         if steps:
             dropped += keep_lines(self.path / STEPS, lambda row: row["step"] <= step)
+            dropped += keep_lines(self.path / EVENTS, lambda row: row.get("step", step) <= step)
         if evals:
             later: list[Evaluation] = []
 

@@ -95,7 +95,7 @@ def arithmetic_task(
     train_prompts: int = 2048,
     held_out_prompts: int = 512,
     min_operations: int = 1,
-    max_operations: int = 8,
+    max_operations: int = 10,
     seed: int = 0,
 ) -> Task:
     """Draw distinct prompts; the first `held_out_prompts` are held out, the rest are trained on.

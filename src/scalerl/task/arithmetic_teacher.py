@@ -24,10 +24,10 @@ from scalerl.task.tokenizer import CLOSE_THINKING, END, OPEN_THINKING, TIME_UP
 class TeacherSettings:
     """How good the teacher is, on the logit scale, and how it writes."""
 
-    mean_skill: float = 0.6
-    skill_spread: float = 0.8
+    mean_skill: float = 0.7
+    skill_spread: float = 1.0
     verbose_bonus: float = 0.4
-    hard_share: float = 0.06
+    hard_share: float = 0.08
     favourite_mistake: float = 0.7
     verbosity_power: float = 2.0
     interrupted_share: float = 0.05
