@@ -15,7 +15,10 @@ from scalerl.errors import NoGoodAnswer, UserError
 # named like the verb. Verb modules import numpy, torch and the like inside their functions, so that --help is quick.
 VERBS: dict[str, str] = {
     "fit": "fit",
+    "forecast": "forecast",
     "backtest": "backtest",
+    "compare": "compare",
+    "plan-eval": "plan_eval",
     "bench": "bench",
     "recipes": "recipes",
     "report": "report",

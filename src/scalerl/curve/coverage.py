@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from itertools import product
 from typing import Any
@@ -13,7 +13,7 @@ from scalerl.curve.identify import ar1_noise
 from scalerl.curve.mixture import posterior
 from scalerl.curve.noise import Noise
 from scalerl.curve.series import FloatArray
-from scalerl.curve.sigmoid import Law, sigmoid
+from scalerl.curve.sigmoid import Law, gain_share, sigmoid
 from scalerl.curve.table1 import TABLE_1
 from scalerl.curve.varpro import Design, least_squares
 from scalerl.curve.verdict import MARGIN
@@ -52,7 +52,7 @@ class Scenario:
 
 @dataclass(frozen=True)
 class Coverage:
-    """Shares over the simulated curves: 90% intervals that hold A and R(100k); verdicts; median errors."""
+    """Shares over the simulated curves: 90% intervals that hold A and R(100k); verdicts; mean errors."""
 
     scenario: Scenario
     curves: int
@@ -60,8 +60,8 @@ class Coverage:
     covers_R: float
     says_yes: float
     yes_but_wrong: float
-    median_error_A: float
-    median_width_A: float
+    mean_error_A: float
+    mean_width_A: float
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values with stable names."""
@@ -86,12 +86,19 @@ def simulate(scenario: Scenario, curves: int, rng: np.random.Generator) -> tuple
     return compute, mean + ar1_noise(rng, shape, sd, 0.0 if scenario.noise_given else AR1_CORRELATION)
 
 
-def measure(scenario: Scenario, curves: int, seed: int) -> Coverage:
-    """Simulate, fit and count. The random stream depends on the seed and the scenario, not on the other
-    scenarios."""
+def measure(scenario: Scenario, curves: int, seed: int, first_batch: int = 0) -> Coverage:
+    """Simulate, fit and count, in batches of 125 curves.
+
+    Every batch has a random stream of its own (seed, scenario, number of the batch), so that rounds add up
+    to the
+    same curves as one long run.
+    """
     key = [seed, list(TABLE_1).index(scenario.row), scenario.points, int(scenario.window_end)]
-    rng = np.random.default_rng([*key, NOISES.index(scenario.noise), int(scenario.r0_known)])
-    parts = [_batch(scenario, min(BATCH, curves - at), rng) for at in range(0, curves, BATCH)]
+    key += [NOISES.index(scenario.noise), int(scenario.r0_known)]
+    sizes = [min(BATCH, curves - at) for at in range(0, curves, BATCH)]
+    parts = [
+        _batch(scenario, size, np.random.default_rng([*key, first_batch + k])) for k, size in enumerate(sizes)
+    ]
     A, lower, upper, holds_R = (np.concatenate(column) for column in zip(*parts, strict=True))
     true = scenario.law.A
     yes = np.maximum(upper - A, A - lower) <= MARGIN
@@ -102,9 +109,17 @@ def measure(scenario: Scenario, curves: int, seed: int) -> Coverage:
         float(holds_R.mean()),
         float(yes.mean()),
         float(np.mean(yes & (np.abs(A - true) > MARGIN))),
-        float(np.median(np.abs(A - true))),
-        float(np.median(upper - lower)),
+        float(np.mean(np.abs(A - true))),
+        float(np.mean(upper - lower)),
     )
+
+
+def pool(parts: Sequence[Coverage]) -> Coverage:
+    """One scenario's rounds, weighted by their curves."""
+    weight = np.array([part.curves for part in parts], dtype=np.float64)
+    columns = ("covers_A", "covers_R", "says_yes", "yes_but_wrong", "mean_error_A", "mean_width_A")
+    means = [float(np.average([getattr(part, c) for part in parts], weights=weight)) for c in columns]
+    return Coverage(parts[0].scenario, int(weight.sum()), *means)
 
 
 def _batch(
@@ -126,7 +141,7 @@ def _batch(
     below = post.cdf(
         *post.rate_at(np.log(FAR)), np.full(curves, true)
     )  # where the truth lies in the posterior
-    g = 1 / (1 + np.exp(-np.exp(solution.log_B) * (np.log(FAR) - solution.log_mid)))
+    g = gain_share(FAR, np.exp(solution.log_B), np.exp(solution.log_mid))
     estimate = solution.R0 + (solution.A - solution.R0) * g
     above_lower = (below.max(0) >= 0.05) | (estimate <= true)
     under_upper = (below.min(0) <= 0.95) | (estimate >= true)

@@ -14,7 +14,7 @@ from scalerl.curve.posterior import Problem, march, search_scale
 from scalerl.curve.series import FloatArray
 from scalerl.curve.varpro import Design, Solution, polish
 
-R0_NODES = 9
+R0_NODES = 8
 R0_REACH = 3.6  # of R0's standard deviation on both sides
 
 

@@ -47,21 +47,59 @@ class Noise:
         return np.log(np.diff(edges)) - LEAN * np.log(1 - nodes)
 
 
-def precision(compute: FloatArray, rho: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Inverse of the correlation matrix, tridiagonal, for each rho [k]: diagonal [k, n], off [k, n-1], log
-    det [k].
+@dataclass(frozen=True)
+class Precision:
+    """Inverse correlation matrices of k correlations: tridiagonal, diagonal [k, n], off [k, n-1], log_det
+    [k].
+
+    even: the evaluations are evenly spaced; then products need three sums over points only, whatever k.
+    """
+
+    rho: FloatArray
+    diagonal: FloatArray
+    off: FloatArray
+    log_det: FloatArray
+    even: bool
+
+    def gram(self, columns: FloatArray) -> FloatArray:
+        """Products of columns [m, p, n] in each metric: [m, p, p, k]."""
+        if self.even:
+            whole = columns @ columns.transpose(0, 2, 1)
+            lag = columns[:, :, 1:] @ columns[:, :, :-1].transpose(0, 2, 1)
+            lag = lag + lag.transpose(0, 2, 1)
+            ends = (
+                columns[:, :, None, 0] * columns[:, None, :, 0]
+                + columns[:, :, None, -1] * columns[:, None, :, -1]
+            )
+            r, keep = self.rho, 1 - self.rho**2
+            return (
+                whole[..., None] * ((1 + r * r) / keep)
+                - ends[..., None] * (r * r / keep)
+                - lag[..., None] * (r / keep)
+            )
+        m, p, n = columns.shape
+        product = columns[:, :, None] * columns[:, None]
+        cross = columns[:, :, None, 1:] * columns[:, None, :, :-1]
+        cross = cross + cross.transpose(0, 2, 1, 3)
+        return (product.reshape(-1, n) @ self.diagonal.T + cross.reshape(-1, n - 1) @ self.off.T).reshape(
+            m, p, p, -1
+        )
+
+
+def precision(compute: FloatArray, rho: FloatArray) -> Precision:
+    """Inverse of the correlation matrix of the noise at `compute` [n] for each rho [k].
 
     The correlation of neighbours is rho^(spacing / median spacing); a negative rho keeps its sign at every
     spacing.
     """
     spacing = np.diff(compute)
-    ratio = spacing / np.median(spacing) if len(spacing) else spacing
+    ratio = spacing / np.median(spacing)
     r = np.sign(rho)[:, None] * np.abs(rho)[:, None] ** np.clip(ratio, 0.05, 20.0)
     keep = 1 - r**2
     diagonal = np.ones((len(rho), len(compute)))
     diagonal[:, 1:] = 1 / keep
     diagonal[:, :-1] += r**2 / keep
-    return diagonal, -r / keep, -np.log(keep).sum(-1)
+    return Precision(rho, diagonal, -r / keep, -np.log(keep).sum(-1), bool(np.abs(ratio - 1).max() < 1e-6))
 
 
 def log_scale_integral(sse: FloatArray, degrees: int, floor: float) -> FloatArray:

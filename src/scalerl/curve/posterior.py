@@ -20,12 +20,12 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import expit
 
-from scalerl.curve.noise import Noise, lag_correlation, log_scale_integral, precision
+from scalerl.curve.noise import Noise, Precision, lag_correlation, log_scale_integral, precision
 from scalerl.curve.series import FloatArray
 
-STEPS = 15  # nodes on each side of the start
-FIRST_STEP, GROWTH = 0.30, 1.17  # of a standard deviation; grows into the tails
-LARGEST_STEP = 0.12  # of the gain A - R0: the step's length is judged locally
+STEPS = 13  # nodes on each side of the start
+FIRST_STEP, GROWTH = 0.35, 1.2  # of a standard deviation; grows into the tails
+LARGEST_STEP = 0.14  # of the gain A - R0: the step's length is judged locally
 
 
 @dataclass(frozen=True)
@@ -104,9 +104,7 @@ def march(problem: Problem, A: FloatArray, B: FloatArray, c: FloatArray, sigma: 
     )
 
 
-def _linearise(
-    problem: Problem, operators: tuple[FloatArray, FloatArray, FloatArray], A: FloatArray, theta: FloatArray
-) -> _Local:
+def _linearise(problem: Problem, operators: Precision, A: FloatArray, theta: FloatArray) -> _Local:
     """One node for every curve: A [m], theta = (B, c) [m, 2]."""
     w, u = problem.weight, problem.u
     B, c = theta[:, :1], theta[:, 1:]
@@ -114,7 +112,10 @@ def _linearise(
     gain = (A - problem.R0)[:, None]
     residual = w * (problem.y - problem.R0[:, None] - gain * g)
     slope = w * gain * g * (1 - g)
-    columns = np.stack([slope * u, -slope, residual], 1)  # [m, 3, n]
+    columns = np.empty((len(A), 3, len(u)))
+    np.multiply(slope, u, out=columns[:, 0])
+    np.negative(slope, out=columns[:, 1])
+    columns[:, 2] = residual
     extra_gram = _prior_rows(problem, theta)
     white = columns @ columns.transpose(0, 2, 1) + extra_gram
     ridge = theta + _solve(white[:, :2, :2], white[:, :2, 2])
@@ -146,33 +147,25 @@ def _geometry(
 
 def _integrate_noise(
     problem: Problem,
-    operators: tuple[FloatArray, FloatArray, FloatArray],
+    operators: Precision,
     columns: FloatArray,
     extra_gram: FloatArray,
     theta: FloatArray,
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Log density of the node with (B, c), sigma and rho integrated; mean and covariance of (B, c) there."""
-    diagonal, off, log_det = operators
     m, _, n = columns.shape
-    pairs = [(0, 0), (0, 1), (1, 1), (0, 2), (1, 2), (2, 2)]
-    full = np.stack([columns[:, i] * columns[:, j] for i, j in pairs], 1).reshape(-1, n)
-    gram = (full @ diagonal.T).reshape(m, 6, -1)
-    if off.any():
-        lag = np.stack(
-            [
-                columns[:, i, 1:] * columns[:, j, :-1] + columns[:, j, 1:] * columns[:, i, :-1]
-                for i, j in pairs
-            ],
-            1,
-        )
-        gram = gram + (lag.reshape(-1, n - 1) @ off.T).reshape(m, 6, -1)
-    gram = gram + np.stack([extra_gram[:, i, j] for i, j in pairs], 1)[:, :, None]
-    a, b, d, p, q, rr = (gram[:, i] for i in range(6))
+    gram = operators.gram(columns) + extra_gram[..., None]
+    a, b, d = gram[:, 0, 0], gram[:, 0, 1], gram[:, 1, 1]
+    p, q, rr = gram[:, 0, 2], gram[:, 1, 2], gram[:, 2, 2]
     det = np.maximum(a * d - b * b, 1e-300)
     step = np.stack([(d * p - b * q) / det, (a * q - b * p) / det], -1)  # [m, k, 2]
     sse = np.maximum(rr - step[..., 0] * p - step[..., 1] * q, 1e-300)
     degrees = n - 2
-    log_k = 0.5 * log_det - 0.5 * np.log(det) + log_scale_integral(sse, degrees, problem.noise.sigma_floor)
+    log_k = (
+        0.5 * operators.log_det
+        - 0.5 * np.log(det)
+        + log_scale_integral(sse, degrees, problem.noise.sigma_floor)
+    )
     log_k = log_k + problem.noise.log_rho_prior()
     peak = log_k.max(-1, keepdims=True)
     share = np.exp(log_k - peak)

@@ -1,0 +1,62 @@
+"""`scalerl compare`: which recipe has the higher ceiling, and at a common ceiling, which is the more
+efficient."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from scalerl.cli.fit import AS_JSON, AXIS, FROM, NOISE, PRIOR, R0, SCALE, SET, UNTIL
+
+
+def compare(
+    recipes: Annotated[
+        list[str], typer.Argument(help="NAME=RUN[,RUN...] or a run or folder of seeds; two or more.")
+    ],
+    margin: Annotated[float | None, typer.Option("--margin", help="Margin of A (default 0.02).")] = None,
+    budget: Annotated[list[float] | None, typer.Option("--budget", help="Compute; repeatable.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Compare over different held-out sets.")] = False,
+    low: FROM = None,
+    until: UNTIL = None,
+    r0: R0 = "auto",
+    prior: PRIOR = "auto",
+    noise: NOISE = "ar1",
+    set_name: SET = None,
+    axis: AXIS = None,
+    scale: SCALE = None,
+    plot: Annotated[Path | None, typer.Option("--plot", help="Write the figure: .svg, .pdf or .png.")] = None,
+    as_json: AS_JSON = False,
+) -> None:
+    """Compare recipes, several seeds each: ceiling first, then efficiency, then who is best at which budget.
+
+    Example: scalerl compare scalerl=runs/a1,runs/a2 grpo=runs/b1,runs/b2 --budget 100000
+    """
+    from scalerl.cli.curve_tables import print_comparison, print_json
+    from scalerl.cli.fit import start_of
+    from scalerl.cli.runs import curves_below
+    from scalerl.curve.compare import compare as compare_curves
+    from scalerl.errors import UserError
+
+    groups: dict[str, Any] = {}
+    for text in recipes:
+        name, _, paths = text.partition("=") if "=" in text else (Path(text).name, "", text)
+        if name in groups:
+            raise UserError(f"compare: recipe {name!r} is given twice; join its runs with commas")
+        groups[name] = [
+            curve for path in paths.split(",") for curve in curves_below(path, set_name, axis, scale)
+        ]
+    options: dict[str, Any] = {"r0": start_of(r0), "prior": prior, "noise": noise, "window": (low, until)}
+    result = compare_curves(
+        groups, "auto" if margin is None else margin, budgets=budget or None, force=force, **options
+    )
+    if plot is not None:
+        from scalerl.curve.plot import save
+        from scalerl.curve.plot_recipes import plot_recipes
+
+        save(plot_recipes({r.name: r.fits for r in result.recipes}), plot)
+    if as_json:
+        print_json(result.to_dict())
+    else:
+        print_comparison(result)
