@@ -12,6 +12,7 @@ from pydantic import BaseModel, ValidationError
 
 from scalerl.errors import UserError
 from scalerl.loop.config import RunConfig
+from scalerl.recipe.custom import resolve_user_files
 from scalerl.recipe.load import load_recipe, recipe_from_data
 from scalerl.recipe.recipe import Recipe
 
@@ -34,6 +35,8 @@ def run_config_from(data: dict[str, Any], where: str) -> RunConfig:
         fields["recipe"] = recipe_from_data(recipe, f"{where}: recipe")
     elif not isinstance(recipe, Recipe):
         raise UserError(f"{where}: field recipe: give a recipe's name, a file, or its fields")
+    # finds and hashes files of the user's; for a run that goes on, refuses those that have changed
+    fields["recipe"] = resolve_user_files(fields["recipe"], Path(where).parent)
     try:
         return RunConfig.model_validate(fields)
     except ValidationError as error:

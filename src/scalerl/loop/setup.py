@@ -22,6 +22,7 @@ from scalerl.loop.trainer import Trainer
 from scalerl.policy.load import Policy, load_policy, save_policy
 from scalerl.policy.tokenizer_files import copy_tokenizer
 from scalerl.recipe import axes
+from scalerl.recipe.no_ops import no_op_axes
 from scalerl.recipe.recipe import Recipe
 from scalerl.record.schema import Devices, RunHeader
 from scalerl.record.write import RunWriter
@@ -90,6 +91,10 @@ def build_learner(
     prompter = build_prompter(config.task, folder)
     policy = load_policy(weights_folder or folder, config.device, config.dtype)
     examples = {example.id: example for example in task.train}
+    for reason in no_op_axes(
+        config.recipe, model_dtype=config.dtype, training_prompts=len(examples), steps=config.steps
+    ).values():
+        listener.on_event("no effect", reason)
     seed = config.seed + EVALUATION_SEED
     samples = config.evaluation.samples_per_prompt
     slots = min(config.engine.slots, samples * len(task.held_out))
