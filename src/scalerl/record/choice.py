@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from scalerl.errors import UserError
 
 
@@ -12,6 +15,21 @@ class ChoiceNeeded(UserError):  # noqa: N818 - a question, not a fault
         super().__init__(message)
         self.option = option
         self.choices = choices
+
+
+@contextmanager
+def one_line_errors() -> Iterator[None]:
+    """Keep every UserError on one line: field and run names of a log may hold anything."""
+    try:
+        yield
+    except UserError as error:
+        error.args = (one_line(str(error)),)
+        raise
+
+
+def one_line(text: str) -> str:
+    """The text with line ends and other control characters shown as escapes."""
+    return "".join(c if c.isprintable() or c == " " else c.encode("unicode_escape").decode() for c in text)
 
 
 def listing(names: tuple[str, ...] | list[str], most: int = 6) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 from scalerl.errors import UserError
 from scalerl.record.assemble import assemble
 from scalerl.record.assembly import Options
-from scalerl.record.choice import ChoiceNeeded, listing
+from scalerl.record.choice import ChoiceNeeded, listing, one_line_errors
 from scalerl.record.choose import choose_y
 from scalerl.record.columns import Log, Wanted
 from scalerl.record.native import is_record, load_record
@@ -18,6 +18,7 @@ from scalerl.record.run import Run
 from scalerl.record.sniff import read_file
 
 
+@one_line_errors()
 def load(
     path: str | Path,
     *,
@@ -53,6 +54,7 @@ def load(
     return next(iter(runs.values()))()
 
 
+@one_line_errors()
 def load_all(
     path: str | Path,
     *,

@@ -64,7 +64,7 @@ class PerPrompt:
 def binomial_stderr(pass_rate: float, samples: int) -> float:
     """Binomial bound sqrt(r (1 - r) / samples): at least the sampling part, whatever the prompts' own rates.
 
-    Nearer to 0 or 1 than 1 / (samples + 2), where it would vanish, the rate is taken there (rule of succession).
+    Nearer to 0 or 1 than 1 / (samples + 2), where it would vanish, the rate is taken there.
     """
     edge = 1.0 / (samples + 2)
     rate = min(max(pass_rate, edge), 1.0 - edge)
