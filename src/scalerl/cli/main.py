@@ -14,10 +14,13 @@ from scalerl.errors import NoGoodAnswer, UserError
 # verb -> module of scalerl.cli that holds it. A module offers either `app` (a Typer with sub-verbs) or a function
 # named like the verb. Verb modules import numpy, torch and the like inside their functions, so that --help is quick.
 VERBS: dict[str, str] = {
+    "eval": "eval",
+    "fetch-model": "fetch_model",
     "fit": "fit",
     "forecast": "forecast",
     "backtest": "backtest",
     "compare": "compare",
+    "convert": "convert",
     "plan-eval": "plan_eval",
     "bench": "bench",
     "recipes": "recipes",
@@ -27,6 +30,7 @@ VERBS: dict[str, str] = {
     "simulate": "simulate",
     "study": "study",
     "train": "train",
+    "watch": "watch",
 }
 
 app = typer.Typer(

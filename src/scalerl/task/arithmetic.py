@@ -19,6 +19,7 @@ from scalerl.task.protocol import Example, Judgement, Task
 from scalerl.task.tokenizer import CLOSE_THINKING, END, OPEN_THINKING, PAD, TIME_UP, SymbolTokenizer
 
 OPERATORS = "+-x"
+OPERANDS = range(1, 6)
 LABELS = "abcdefghijkl"
 SYMBOLS = (PAD, END, OPEN_THINKING, CLOSE_THINKING, TIME_UP, *"0123456789", *OPERATORS, "=", *LABELS)
 _COMPLETION = re.compile(rf"[^<>]*{CLOSE_THINKING}(\d){END}")
@@ -66,7 +67,7 @@ def apply(value: int, operation: Operation) -> int:
 def draw_chain(rng: random.Random, min_operations: int, max_operations: int) -> Chain:
     """Draw a chain whose number of operations is uniform between the two bounds."""
     count = rng.randint(min_operations, max_operations)
-    operations = tuple(Operation(rng.choice(OPERATORS), rng.randrange(10)) for _ in range(count))
+    operations = tuple(Operation(rng.choice(OPERATORS), rng.choice(OPERANDS)) for _ in range(count))
     return Chain(rng.randrange(10), operations)
 
 
@@ -92,10 +93,10 @@ def arithmetic_tokenizer() -> SymbolTokenizer:
 
 def arithmetic_task(
     *,
-    train_prompts: int = 2048,
+    train_prompts: int = 6144,
     held_out_prompts: int = 512,
     min_operations: int = 1,
-    max_operations: int = 10,
+    max_operations: int = 8,
     seed: int = 0,
 ) -> Task:
     """Draw distinct prompts; the first `held_out_prompts` are held out, the rest are trained on.

@@ -16,7 +16,7 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from scalerl.task.arithmetic import LABELS, OPERATORS, Chain, Operation, apply, draw_chain
+from scalerl.task.arithmetic import LABELS, OPERANDS, OPERATORS, Chain, Operation, apply, draw_chain
 from scalerl.task.tokenizer import CLOSE_THINKING, END, OPEN_THINKING, TIME_UP
 
 
@@ -24,10 +24,10 @@ from scalerl.task.tokenizer import CLOSE_THINKING, END, OPEN_THINKING, TIME_UP
 class TeacherSettings:
     """How good the teacher is, on the logit scale, and how it writes."""
 
-    mean_skill: float = 0.7
-    skill_spread: float = 1.0
-    verbose_bonus: float = 0.4
-    hard_share: float = 0.08
+    mean_skill: float = 0.5
+    skill_spread: float = 0.6
+    verbose_bonus: float = 0.0
+    hard_share: float = 0.0
     favourite_mistake: float = 0.7
     verbosity_power: float = 2.0
     interrupted_share: float = 0.05
@@ -39,7 +39,7 @@ class Teacher:
     def __init__(self, settings: TeacherSettings, seed: int) -> None:
         self.settings = settings
         tables = random.Random(f"teacher's tables {seed}")
-        entries = [(o, v, d) for o in OPERATORS for v in range(10) for d in range(10)]
+        entries = [(o, v, d) for o in OPERATORS for v in range(10) for d in OPERANDS]
         hard = set(tables.sample(entries, round(settings.hard_share * len(entries))))
         skills = {e: tables.gauss(settings.mean_skill, settings.skill_spread) for e in entries}
         self._skill = {e: -math.inf if e in hard else skill for e, skill in skills.items()}
