@@ -9,6 +9,7 @@ import typer
 
 # subject -> module of scalerl.cli with a function named like the subject
 SUBJECTS: dict[str, str] = {
+    "calibrate": "bench_calibrate",
     "head": "bench_head",
 }
 

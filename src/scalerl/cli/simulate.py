@@ -98,7 +98,7 @@ def _run(
     schedules = (Pipeline(k=k), PpoOffPolicy(k=k))
     k_runs = [replace(scenario, schedule=s).with_k(each) for s in schedules for each in _KS] if sweep else []
     split_runs = [each for s in schedules for each in splits(replace(scenario, schedule=s))] if sweep else []
-    short = replace(scenario, steps=max(k, scenario.steps // 2))
+    short = replace(scenario, steps=max(k, scenario.steps // 4))
     cases = [(name, factor) for name in FIGURES for factor in (0.5, 2.0)] if sensitivity else []
     with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
         task = progress.add_task("simulating", total=2 + len(k_runs) + len(split_runs) + 2 * len(cases))

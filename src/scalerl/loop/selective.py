@@ -115,8 +115,7 @@ class SelectiveEngine(TorchEngine):
     def _leave(self, finished: Bools) -> list[Completion]:
         """Take finished rows out and close the holes that they leave."""
         completions = self._rows.take(finished)
-        columns = int((self._rows.prompt_length + self._rows.length)[: self._rows.count].max())
         sources, targets = self._rows.close_holes(finished)
         if len(sources):
-            self._cache.move(self._on_device(sources), self._on_device(targets), columns)
+            self._cache.move(self._on_device(sources), self._on_device(targets))
         return completions
