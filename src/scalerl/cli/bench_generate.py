@@ -77,9 +77,7 @@ def _workload(
         policy = load_policy(QUICKSTART_FOLDER, device)
         chains = [draw_chain(rng, 1, 8) for _ in range(prompts)]
         tokens = [tokenizer.tokens(f"{chain.text}=<think>") for chain in chains]
-        return policy, Workload(
-            tokens, generations, max_new_tokens, tokenizer.end_token, tokenizer.pad_token
-        )
+        return policy, Workload(tokens, generations, max_new_tokens, tokenizer.end_token, tokenizer.pad_token)
     policy = new_policy(_TINY, seed, device) if model == "random" else load_policy(Path(model), device)
     config: Any = policy.model.config
     end = config.eos_token_id if config.eos_token_id is not None else 1

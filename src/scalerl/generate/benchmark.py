@@ -65,8 +65,9 @@ class Comparison:
 
 def compare(policy: Policy, workload: Workload, *, seed: int, rounds: int) -> Comparison:
     """Time both, in turns, after one untimed pass of each; every round draws other completions."""
+    engine = TorchEngine(policy, slots=workload.completions, seed=seed, end_token=workload.end_token)
     contestants: dict[str, Callable[[int], int]] = {
-        "engine": lambda round_: _engine_tokens(policy, workload, seed + round_),
+        "engine": lambda round_: _engine_tokens(engine, workload, round_),
         "transformers": lambda round_: _transformers_tokens(policy, workload, seed + round_, False),
         "transformers_logprobs": lambda round_: _transformers_tokens(policy, workload, seed + round_, True),
     }
@@ -83,11 +84,11 @@ def compare(policy: Policy, workload: Workload, *, seed: int, rounds: int) -> Co
     return Comparison(**{name: tuple(found) for name, found in passes.items()})
 
 
-def _engine_tokens(policy: Policy, workload: Workload, seed: int) -> int:
-    """Generate with a fresh engine, its making included; log-probs are always recorded."""
-    engine = TorchEngine(policy, slots=workload.completions, seed=seed, end_token=workload.end_token)
+def _engine_tokens(engine: TorchEngine, workload: Workload, round_: int) -> int:
+    """Generate with the engine; log-probs are always recorded."""
     budgets = (Budget(0, workload.max_new_tokens),) * workload.generations_per_prompt
-    groups = [GroupRequest(g, str(g), prompt, budgets) for g, prompt in enumerate(workload.prompts)]
+    first = round_ * len(workload.prompts)
+    groups = [GroupRequest(g, str(g), prompt, budgets) for g, prompt in enumerate(workload.prompts, first)]
     return sum(len(completion.tokens) for completion in generate_all(engine, groups))
 
 
@@ -97,8 +98,7 @@ def _transformers_tokens(policy: Policy, workload: Workload, seed: int, logprobs
     longest = max(len(prompt) for prompt in workload.prompts)
     pads = [longest - len(prompt) for prompt in workload.prompts]
     rows = [
-        [workload.pad_token] * pad + list(prompt)
-        for pad, prompt in zip(pads, workload.prompts, strict=True)
+        [workload.pad_token] * pad + list(prompt) for pad, prompt in zip(pads, workload.prompts, strict=True)
     ]
     tokens = torch.tensor(rows, device=policy.device)
     mask = (torch.arange(longest) >= torch.tensor(pads)[:, None]).long().to(policy.device)

@@ -22,16 +22,14 @@ UInt64 = npt.NDArray[np.uint64]
 
 def mix(words: UInt64) -> UInt64:
     """SplitMix64's finaliser: a bijection of 64-bit words in which every input bit moves every output bit."""
-    with np.errstate(over="ignore"):
-        words = (words ^ (words >> np.uint64(30))) * _FIRST
-        words = (words ^ (words >> np.uint64(27))) * _SECOND
+    words = (words ^ (words >> np.uint64(30))) * _FIRST
+    words = (words ^ (words >> np.uint64(27))) * _SECOND
     return words ^ (words >> np.uint64(31))
 
 
 def fold(state: UInt64, key: npt.NDArray[np.int64]) -> UInt64:
     """Fold one more key word into hash states, elementwise."""
-    with np.errstate(over="ignore"):
-        return mix(state + _GOLDEN * (key.astype(np.uint64) * np.uint64(2) + np.uint64(1)))
+    return mix(state + _GOLDEN * (key.astype(np.uint64) * np.uint64(2) + np.uint64(1)))
 
 
 def stream_keys(seed: int, groups: npt.NDArray[np.int64], samples: npt.NDArray[np.int64]) -> UInt64:

@@ -183,11 +183,13 @@ class Rows:
 
     def _ends_with_close(self) -> Bools:
         n, width = self.count, len(self._close)
-        if width == 0:
-            return np.zeros(n, dtype=np.bool_)
-        columns = self.length[:n, None] - width + np.arange(width)
-        recent = np.take_along_axis(self.tokens[:n], np.maximum(columns, 0), axis=1)
-        return (columns[:, 0] >= 0) & (recent == self._close).all(axis=1)
+        rows, length = np.arange(n), self.length[:n]
+        ends = (length >= width) if width else np.zeros(n, dtype=np.bool_)
+        for back, token in enumerate(self._close[::-1], start=1):
+            ends &= (
+                self.tokens[rows, length - back] == token
+            )  # a column below 0 wraps, and `ends` is False there
+        return ends
 
     def _exhausted(self) -> Bools:
         """Rows that have spent their last token."""

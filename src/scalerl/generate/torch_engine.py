@@ -108,10 +108,9 @@ class TorchEngine:
         if not finished.any():
             return []
         completions = self._rows.take(finished)
-        columns = int((self._rows.prompt_length + self._rows.length)[: self._rows.count].max())
         sources, targets = self._rows.close_holes(finished)
         if len(sources):
-            self._cache.move(self._on_device(sources), self._on_device(targets), columns)
+            self._cache.move(self._on_device(sources), self._on_device(targets))
         return completions
 
     @torch.no_grad()
@@ -169,6 +168,10 @@ class TorchEngine:
         rows, columns = slice(0, count), slice(0, state["keys"].shape[3])
         self._cache.keys[:, rows, :, columns] = state["keys"].to(self._device)
         self._cache.values[:, rows, :, columns] = state["values"].to(self._device)
+        for row in range(count):  # the last token is yet to be fed
+            self._cache.show(
+                slice(row, row + 1), int(self._rows.prompt_length[row] + self._rows.length[row]) - 1
+            )
 
     def _decode(self) -> Tensor:
         """Feed every row its last token: hidden states [n, D] that predict the next."""
@@ -177,7 +180,7 @@ class TorchEngine:
         positions_on_host = rows.prompt_length[:n] + last
         tokens = self._on_device(rows.tokens[np.arange(n), last])
         positions = self._on_device(positions_on_host)
-        attend = self._cache.decoder(positions, int(positions_on_host.max()) + 1)
+        attend = self._cache.decoder(positions_on_host)
         cos, sin = self._cos[positions], self._sin[positions]
         return hidden_states(self._architecture, self._weights, tokens, cos, sin, attend)
 

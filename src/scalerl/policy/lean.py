@@ -204,11 +204,9 @@ def _block(
     attend: Attend,
 ) -> Tensor:
     """One pre-norm transformer block on a flat stream x [T, D]."""
-    count, eps = x.shape[0], architecture.norm_eps
-    query, key, value = layer.qkv(_norm(x, layer.attention_norm, eps))
-    query = query.reshape(count, architecture.heads, architecture.head_dim)
-    key = key.reshape(count, architecture.kv_heads, architecture.head_dim)
-    value = value.reshape(count, architecture.kv_heads, architecture.head_dim)
+    eps = architecture.norm_eps
+    heads = (-1, architecture.head_dim)
+    query, key, value = (part.unflatten(-1, heads) for part in layer.qkv(_norm(x, layer.attention_norm, eps)))
     if layer.query_norm is not None and layer.key_norm is not None:
         query, key = _norm(query, layer.query_norm, eps), _norm(key, layer.key_norm, eps)
     attended = attend(index, _rotate(query, cos, sin), _rotate(key, cos, sin), value)
