@@ -87,7 +87,7 @@ class Learner:
             prompt_id = self.curriculum.next()
             if prompt_id is None:
                 raise RunStopped(
-                    "the curriculum has retired every training prompt: nothing is left to train on"
+                    "every training prompt is retired: nothing is left to train on"
                 )
             group = self._admitted
             self._admitted += 1
@@ -145,6 +145,7 @@ class Learner:
             "staleness_mean": sum(staleness) / len(staleness),
             "staleness_max": max(staleness),
             "tokens_in_batch": tokens_of(groups),
+            "tokens_forwarded": report.tokens_forwarded,
             **(clock or {}),
             "compute": self.accountant.compute(device_hours),
         }
