@@ -178,14 +178,17 @@ def test_curve_takes_per_prompt_counts_and_falls_to_steps(tmp_path):
 
 
 def test_curve_default_set_is_the_one_with_most_points(tmp_path):
-    writer = RunWriter.create(tmp_path / "r", header(labels={"reward": "train reward, not held-out"}))
+    writer = RunWriter.create(tmp_path / "r", header(labels={"train": "train reward, not held-out"}))
     writer.evaluation(evaluation(1, 0.1))
+    for step in (1, 2, 3):
+        writer.evaluation(evaluation(step, 0.3, set="train"))
     for step in (1, 2):
         writer.evaluation(evaluation(step, 0.3, set="reward"))
     run = scalerl.load(tmp_path / "r")
-    assert run.sets == {"held_out": 1, "reward": 2}
-    assert (run.curve().set, run.curve().label) == ("reward", "train reward, not held-out")
-    with pytest.raises(UserError, match=r"no evaluation set 'x'.*held_out \(1\), reward \(2\)"):
+    assert run.sets == {"held_out": 1, "train": 3, "reward": 2}
+    assert run.curve().set == "reward"
+    assert run.curve("train").label == "train reward, not held-out"
+    with pytest.raises(UserError, match=r"no evaluation set 'x'.*held_out \(1\), train \(3\), reward \(2\)"):
         run.curve("x")
     with pytest.raises(UserError, match="no axis"):
         run.curve(axis="hours")

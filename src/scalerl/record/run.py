@@ -14,7 +14,7 @@ import numpy as np
 from scalerl.errors import UserError
 from scalerl.record.points import PointTable, SetPoints
 from scalerl.record.prompts import PerPrompt, binomial_stderr
-from scalerl.record.schema import HELD_OUT, Evaluation, Provenance, RunHeader
+from scalerl.record.schema import HELD_OUT, TRAIN_LABEL, Evaluation, Provenance, RunHeader
 
 if TYPE_CHECKING:
     from scalerl.curve.series import Series, StderrKind
@@ -57,13 +57,13 @@ class Run:
         return {name: len(steps) for name, steps in seen.items()}
 
     def default_set(self) -> str:
-        """What a reader chose, else the set with most points; of equals the held-out one, then the first."""
+        """What a reader chose, else the held-out set with most points, else the train reward."""
         sets = self.sets
         if self.provenance is not None and self.provenance.y in sets:
             return self.provenance.y
         if not sets:
             raise UserError(f"{self.path}: no evaluation in this run yet, so there is no curve")
-        return max(sets, key=lambda name: (sets[name], name == HELD_OUT))
+        return max(sets, key=lambda n: (self.header.label(n) != TRAIN_LABEL, sets[n], n == HELD_OUT))
 
     def axes(self, set: str | None = None) -> tuple[str, ...]:
         """Axes that every evaluation of the set has, in the order in which the default is chosen."""
