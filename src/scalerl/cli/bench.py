@@ -11,6 +11,7 @@ import typer
 SUBJECTS: dict[str, str] = {
     "calibrate": "bench_calibrate",
     "head": "bench_head",
+    "readers": "bench_readers",
 }
 
 app = typer.Typer(help="Measure: each subject prints its table.", no_args_is_help=True)

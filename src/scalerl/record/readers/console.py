@@ -20,10 +20,10 @@ def read_console(head: Head, wanted: Wanted) -> Log:
         NemoConsole(wanted),
         PairsConsole(wanted),
     )
-    feeds = (verl.feed, dicts.feed, nemo.feed, pairs.feed)
     for line in iter_lines(head.path, head.encoding):
-        for feed in feeds:
-            feed(line)
+        if not (verl.feed(line) or dicts.feed(line)):
+            nemo.feed(line)
+            pairs.feed(line)
     whole = ends_whole(head.path)
     for dialect in (verl, nemo, dicts, pairs):
         if dialect.finish(whole) and _has_rate(dialect.columns, wanted):

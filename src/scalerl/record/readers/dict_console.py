@@ -1,6 +1,6 @@
 """Python dicts printed to a console: TRL and transformers (`{'loss': 0.1, 'reward': '0.3'}`), slime, SkyRL.
 
-The dicts are taken apart by one regular expression; nothing is evaluated.
+The dicts are taken apart at their commas and quotes; nothing is evaluated.
 """
 
 from __future__ import annotations
@@ -11,12 +11,9 @@ from collections import Counter
 from itertools import pairwise
 
 from scalerl.record.columns import Columns, Wanted
+from scalerl.record.fields import role_of
+from scalerl.record.numbers import parse_number
 
-_NUMBER = r"[-+]?(?:\d[\d_]*\.?\d*(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?|nan|inf)"
-_PAIR = re.compile(
-    rf"'([^'\\{{}}]{{1,200}})': ?"
-    rf"(?:'([^'\\]{{0,60}})'|(?:np\.\w+\(|tensor\()?({_NUMBER})\)?(?=[,}}\s)])|(\w+))"
-)
 _BAR = re.compile(r"\b(\d{1,9})/(\d{1,9}) \[")
 _NUMBERED = re.compile(r"\b(rollout|eval|step|iteration|iter)\s*[#:]?\s*(\d{1,12})\s*:\s*$", re.IGNORECASE)
 _TELLING = ("reward", "score", "accuracy", "eval", "loss", "pass")
@@ -30,6 +27,7 @@ class DictConsole:
     def __init__(self, wanted: Wanted) -> None:
         self.columns = Columns(wanted)
         self.torn = 0
+        self._named = wanted.y
         self._bar = (0, 0)
         self._bars: list[tuple[int, int]] = []
         self._totals: Counter[int] = Counter()
@@ -37,30 +35,36 @@ class DictConsole:
         self._counted = array("q")
         self._own_step = False
 
-    def feed(self, line: str) -> None:
-        """Take the next line of the log (a carriage return has ended the line before)."""
-        if "/" in line and "[" in line and (bars := _BAR.findall(line)):
+    def feed(self, line: str) -> bool:
+        """Take the next line of the log (a carriage return ended the one before); say if it held metrics."""
+        if " [" in line and "/" in line and "<" in line and (bars := _BAR.findall(line)):
             self._bar = (int(bars[-1][0]), int(bars[-1][1]))
         start = line.find("{'")
         if start < 0 or not any(word in line for word in _TELLING):
-            return
+            return False
         end = line.rfind("}")
         if end < start:
             self.torn += 1
-            return
-        pairs = [
-            (name, text or number)
-            for name, text, number, _ in _PAIR.findall(line, start, end + 1)
-            if text or number
-        ]
-        self._take(pairs, line[:start])
+            return False
+        wants = self.columns.wants
+        pairs = []
+        for part in line[start + 2 : end].split(", '"):
+            name, _, value = part.partition("': ")
+            if value and wants(name):
+                pairs.append((name, value))
+        if any(self._is_rate(name, value) for name, value in pairs):
+            self._take(pairs, line[:start])
+            return True
+        return False
+
+    def _is_rate(self, name: str, value: str) -> bool:
+        """Whether a pair tells a pass rate or reward: a dict without any is a configuration or a summary."""
+        known = name == self._named or role_of(name) in ("held_out", "unstated", "train")
+        return known and parse_number(value) is not None
 
     def _take(self, pairs: list[tuple[str, str]], before: str) -> None:
         columns = self.columns
-        useful = [(name, value) for name, value in pairs if columns.wants(name)]
-        if not useful:
-            return
-        names = {name for name, _ in useful}
+        names = {name for name, _ in pairs}
         if numbered := _NUMBERED.search(before[-60:]):
             columns.wants("step")
             columns.put("step", float(numbered[2]))
@@ -72,7 +76,7 @@ class DictConsole:
         self._counted.append(max(1, self._training))
         self._bars.append(self._bar)
         self._totals[self._bar[1]] += 1
-        columns.add(useful)
+        columns.add(pairs)
 
     def finish(self, whole: bool) -> int:
         """End of the log: settle what the step of each dict is. Returns rows."""

@@ -26,16 +26,18 @@ class VerlConsole:
         self._pending = ""
         self._age = 0
 
-    def feed(self, line: str) -> None:
-        """Take the next line of the log."""
+    def feed(self, line: str) -> bool:
+        """Take the next line of the log; say if it is a line of metrics."""
         if "step:" in line and (match := _START.search(line)):
             self._close()
             self._step, self._pending, self._age = match[1], line[match.end() :], 0
-        elif self._step is not None:
+            return True
+        if self._step is not None:
             self._age += 1
             self._join(line)
             if self._age >= _LINES_APART:
                 self._close()
+        return False
 
     def _join(self, line: str) -> None:
         if " - " not in line and not line.lstrip().startswith("- "):
