@@ -229,6 +229,7 @@ def posterior(
         R0=R0.ravel(),
         noise=noise,
         r0_fitted=not design.r0_known,
+        unit=np.repeat(scale, k),
         prior=None if design.prior is None else np.array(design.prior[:4]) - np.array([0, 0, origin, 0]),
         prior_sigma=None if design.prior is None else np.full(m * k, design.prior[4]),
     )

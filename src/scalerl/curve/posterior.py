@@ -25,6 +25,7 @@ from scalerl.curve.series import FloatArray
 
 STEPS = 13  # nodes on each side of the start
 FIRST_STEP, GROWTH = 0.35, 1.2  # of a standard deviation; grows into the tails
+WIDE_B, WIDE_C = 30.0, 100.0  # sd of the Gaussian that keeps (B, c) finite where the data say nothing
 LARGEST_STEP = 0.14  # of the gain A - R0: the step's length is judged locally
 
 
@@ -39,6 +40,7 @@ class Problem:
     R0: FloatArray
     noise: Noise
     r0_fitted: bool
+    unit: FloatArray  # noise sd [m], the march's unit of length
     prior: FloatArray | None = (
         None  # rows (mean log B, sd, mean log C_mid - origin, sd), sigma [m] in prior_sigma
     )
@@ -183,9 +185,15 @@ def _integrate_noise(
 
 
 def _prior_rows(problem: Problem, theta: FloatArray) -> FloatArray:
-    """Gram matrix [m, 3, 3] of the weak prior's two rows over (B, c, residual); zero without a prior."""
+    """Gram matrix [m, 3, 3] over (B, c, residual) of what is known besides the points.
+
+    A very wide Gaussian around theta keeps curves without a slope (steps, flat ones) regular; then the weak
+    prior's
+    two rows, where there is one.
+    """
     m = len(theta)
     gram = np.zeros((m, 3, 3))
+    gram[:, 0, 0], gram[:, 1, 1] = (problem.unit / WIDE_B) ** 2, (problem.unit / WIDE_C) ** 2
     if problem.prior is None or problem.prior_sigma is None:
         return gram
     mean_b, sd_b, mean_m, sd_m = problem.prior
@@ -195,7 +203,7 @@ def _prior_rows(problem: Problem, theta: FloatArray) -> FloatArray:
     rows[:, 0, 0], rows[:, 0, 2] = 1 / (B * sd_b), (mean_b - np.log(B)) / sd_b
     rows[:, 1, 0], rows[:, 1, 1], rows[:, 1, 2] = -mid / (B * sd_m), 1 / (B * sd_m), (mean_m - mid) / sd_m
     rows = rows * problem.prior_sigma[:, None, None]
-    return rows.transpose(0, 2, 1) @ rows
+    return gram + rows.transpose(0, 2, 1) @ rows
 
 
 def _det(matrix: FloatArray) -> FloatArray:

@@ -37,7 +37,7 @@ def grid_fit(
             try:
                 with warnings.catch_warnings(), np.errstate(over="ignore", invalid="ignore"):
                     warnings.simplefilter("ignore", OptimizeWarning)
-                    (B,), _ = curve_fit(model, compute, pass_rate)
+                    (B,), _ = curve_fit(model, compute, pass_rate, p0=[1.0])  # SciPy's default start
                 sse = float(np.sum((pass_rate - model(compute, B)) ** 2))
             except RuntimeError:
                 continue  # curve_fit gave up in this cell, as it does for the source: another one wins

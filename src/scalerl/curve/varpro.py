@@ -9,7 +9,7 @@ residual finds its bottom. A stays in [R0, 1], R0 in [0, 1].
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -123,27 +123,47 @@ def penalty(design: Design, log_B: FloatArray, log_mid: FloatArray) -> FloatArra
     return np.asarray(sigma**2 * (((log_B - mean_b) / sd_b) ** 2 + ((log_mid - mean_m) / sd_m) ** 2))
 
 
-def coarse_start(design: Design, y: FloatArray, r0: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Best (log B, log C_mid) of a coarse grid for each curve y [m, n]: one matrix product for all of
-    them."""
+@dataclass(frozen=True)
+class Starts:
+    """Where to polish from, for m curves: the best cell of the grid (log_B, log_mid [m]), and the best of
+    the other kind
+    (A at its bound or not) for the curves `doubtful` [m] where it comes close: the bound can hide a second
+    basin.
+    """
+
+    log_B: FloatArray
+    log_mid: FloatArray
+    other_log_B: FloatArray
+    other_log_mid: FloatArray
+    doubtful: NDArray[np.bool_]
+
+
+def coarse_start(design: Design, y: FloatArray, r0: FloatArray) -> Starts:
+    """Best cells of a coarse grid over (log B, log C_mid) for each curve y [m, n]: one matrix product for
+    all."""
     b = np.linspace(*LOG_B_RANGE, GRID_B)
     mid = np.linspace(*design.mid_range, GRID_MID)
     log_b, log_mid = (axis.ravel() for axis in np.meshgrid(b, mid, indexing="ij"))
     g = expit(np.exp(log_b)[:, None] * (design.x - log_mid[:, None]))
     w2 = design.weight**2
-    start = np.empty((2, len(y)))
     cells = penalty(design, log_b, log_mid)
     s_g, s_gg = g @ w2, (g * g) @ w2
+    first, second, doubtful = np.empty(len(y), int), np.empty(len(y), int), np.empty(len(y), bool)
     for at in range(0, len(y), 256):
         part = slice(at, at + 256)
         yw = y[part] * w2
-        _, _, sse = _best_linear(
+        _, A, sse = _best_linear(
             w2.sum(), s_g, s_gg, yw.sum(-1)[:, None], yw @ g.T, (yw * y[part]).sum(-1)[:, None],
             r0[part, None], design.r0_known,
         )  # fmt: skip
-        cell = np.argmin(sse + cells, axis=-1)
-        start[:, part] = log_b[cell], log_mid[cell]
-    return start[0], start[1]
+        value = sse + cells
+        rows = np.arange(len(value))
+        first[part] = best = np.argmin(value, axis=-1)
+        bounded = A >= 1.0
+        other = np.where(bounded == bounded[rows, best][:, None], np.inf, value)
+        second[part] = rival = np.argmin(other, axis=-1)
+        doubtful[part] = other[rows, rival] < 2.0 * value[rows, best]
+    return Starts(log_b[first], log_mid[first], log_b[second], log_mid[second], doubtful)
 
 
 def polish(
@@ -188,7 +208,20 @@ def polish(
 
 def least_squares(design: Design, y: FloatArray, r0: FloatArray) -> Solution:
     """Global least squares of Eq. 1 for curves y [m, n]; r0 [m] the known start (ignored when fitted)."""
-    return polish(design, y, r0, *coarse_start(design, y, r0))
+    start = coarse_start(design, y, r0)
+    best = polish(design, y, r0, start.log_B, start.log_mid)
+    rows = np.flatnonzero(start.doubtful)
+    if not len(rows):
+        return best
+    other = polish(design, y[rows], r0[rows], start.other_log_B[rows], start.other_log_mid[rows])
+    value = other.sse + penalty(design, other.log_B, other.log_mid)
+    before = best.sse[rows] + penalty(design, best.log_B[rows], best.log_mid[rows])
+    better = value < before
+    for name in ("A", "R0", "log_B", "log_mid", "sse"):
+        column = np.array(getattr(best, name))
+        column[rows[better]] = getattr(other, name)[better]
+        best = replace(best, **{name: column})
+    return best
 
 
 def _objective(
