@@ -11,8 +11,8 @@ MAX_TOKENS = 16  # 12 of thinking, 4 of answer
 # group -> (sampled tokens, verifier's outcome, finish, injected tokens) for each completion
 LAYOUT = {
     0: [(3, True, "stop", 0), (5, False, "stop", 2), (9, True, "stop", 0)],  # the second is interrupted
-    1: [(4, True, "stop", 0), (16, None, "truncated", 0), (6, False, "stop", 0), (2, False, "stop", 0)],
-    2: [(7, True, "stop", 0), (14, True, "stop", 0)],  # zero variance; one overlong
+    1: [(4, True, "stop", 0), (16, None, "truncated", 0), (15, False, "stop", 0), (2, False, "stop", 0)],
+    2: [(7, True, "stop", 0), (14, True, "stop", 0)],  # zero variance
     3: [(2, False, "stop", 0), (3, None, "stop", 0), (8, True, "stop", 0)],  # the verifier failed once
     4: [(5, True, "stop", 0), (16, False, "truncated", 0)],  # one survivor only
 }

@@ -173,7 +173,7 @@ def test_advantages_by_hand():
     # the failed: 0
     np.testing.assert_allclose(prepared.advantage, [2 / 3, -4 / 3, 2 / 3, 4 / 3, -2 / 3, -2 / 3, -1, 1])
     assert prepared.prompt.tolist() == [0, 0, 0, 1, 1, 1, 2, 2]
-    assert prepared.lengths.tolist() == [3, 5, 9, 4, 6, 2, 2, 8]
+    assert prepared.lengths.tolist() == [3, 5, 9, 4, 15, 2, 2, 8]
     # squares: (4+16+4 + 16+4+4)/9 + 2 over 8 completions
     std = np.sqrt((48 / 9 + 2) / 8)
     batch = Objective.from_recipe(recipe("advantage=batch", "batch=zero_variance_dropped")).prepare(made)
@@ -196,4 +196,4 @@ def test_counts_by_hand():
     assert metrics["max_length"] == 16
     np.testing.assert_allclose(metrics["pass_rate"], 7 / 11)
     np.testing.assert_allclose(metrics["reward"], (1 + -1 + 2 + 0) / 10)
-    np.testing.assert_allclose(metrics["mean_length"], 100 / 14)
+    np.testing.assert_allclose(metrics["mean_length"], 109 / 14)

@@ -45,6 +45,21 @@ def test_gradcheck():
     )
 
 
+def test_a_larger_vocabulary_stays_exact_to_1e_5():
+    hidden, weight, targets = inputs(T=200, V=5000, D=48, dtype=torch.float32)
+    hidden = hidden.detach().mul(0.3).requires_grad_()  # logits of some units, entropies of some nats
+    logprobs, entropy = token_logprobs(hidden, weight, targets, fp32_head=True, chunk_tokens=64)
+    mine = torch.autograd.grad(logprobs.sum(), (hidden, weight))
+    h64, w64 = (x.detach().double().requires_grad_() for x in (hidden, weight))
+    log_p = (h64 @ w64.t()).log_softmax(-1)
+    plain = log_p[torch.arange(200), targets]
+    assert ((logprobs - plain) / plain).abs().max() < 1e-5
+    wanted_entropy = -(log_p.exp() * log_p).sum(-1)
+    assert ((entropy - wanted_entropy) / wanted_entropy).abs().max() < 1e-5
+    for got, wanted in zip(mine, torch.autograd.grad(plain.sum(), (h64, w64)), strict=True):
+        assert (got - wanted).norm() / wanted.norm() < 1e-5
+
+
 @pytest.mark.parametrize("fp32_head", [True, False])
 def test_bf16_dtypes_and_values(fp32_head):
     hidden, weight, targets = inputs(dtype=torch.bfloat16)
