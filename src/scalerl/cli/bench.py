@@ -10,8 +10,10 @@ import typer
 # subject -> module of scalerl.cli with a function named like the subject
 SUBJECTS: dict[str, str] = {
     "calibrate": "bench_calibrate",
+    "generate": "bench_generate",
     "head": "bench_head",
     "readers": "bench_readers",
+    "step": "bench_step",
 }
 
 app = typer.Typer(help="Measure: each subject prints its table.", no_args_is_help=True)

@@ -61,7 +61,7 @@ def generate(
 def _workload(
     model: str, device: str, prompts: int, generations: int, max_new_tokens: int, seed: int
 ) -> tuple[Policy, Workload]:
-    """The policy and what to generate: the built-in task's prompts for the quickstart model, else random ones."""
+    """The policy and what to generate: the task's prompts for the quickstart, else random ones."""
     import random
 
     from scalerl.generate.benchmark import Workload
@@ -144,6 +144,7 @@ def _print_table(workload: Workload, threads: int, comparison: Comparison) -> No
     console = Console()
     console.print(
         f"{workload.completions} completions of {len(workload.prompts)} prompts, at most "
-        f"{workload.max_new_tokens} tokens each; {threads} thread(s); medians of {len(comparison.engine)} rounds"
+        f"{workload.max_new_tokens} tokens each; {threads} thread(s); "
+        f"medians of {len(comparison.engine)} rounds"
     )
     console.print(table)

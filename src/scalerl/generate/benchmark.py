@@ -1,4 +1,4 @@
-"""Tokens per second of the embedded engine and of `transformers`' own generate, on the same model and prompts."""
+"""Tokens per second of the embedded engine and of `transformers`' own generate, on the same work."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Comparison:
 
     @property
     def ratio(self) -> float:
-        """Median over the rounds of the engine's tokens per second against transformers' (without log-probs)."""
+        """Median over the rounds of our tokens per second against transformers' (without log-probs)."""
         return _ratio(self.engine, self.transformers)
 
     @property

@@ -13,8 +13,8 @@ from scalerl.policy.lean import Architecture
 class KVCache:
     """Keys and values [layers, rows, K, room, E]; position p of a row's sequence lies in column p.
 
-    Rows 0..n-1 are in use. Columns beyond a row's length hold leftovers of earlier rows; `mask` [rows * K, room]
-    (0 where a row may look, -inf elsewhere) hides them.
+    Rows 0..n-1 are in use. Columns beyond a row's length hold leftovers of earlier rows; `mask` [rows * K,
+    room] (0 where a row may look, -inf elsewhere) hides them.
     """
 
     def __init__(self, architecture: Architecture, rows: int, room: int, like: Tensor) -> None:
@@ -68,7 +68,7 @@ class KVCache:
         mask[:, columns:] = -torch.inf
 
     def decoder(self, positions: Ints) -> DecodeAttention:
-        """Attention of one decode step: row n, for n < N, writes its column positions[n] and sees all up to it."""
+        """Attention of one decode step: row n writes column positions[n] and sees all up to it."""
         first = np.arange(len(positions) * self.heads) * self.room
         flat = torch.from_numpy(first + np.repeat(positions, self.heads)).to(self.keys.device)
         self.mask.view(-1).index_fill_(0, flat, 0.0)
@@ -78,7 +78,8 @@ class KVCache:
 class DecodeAttention:
     """One decode step's attention, called once a layer (see policy.lean.Attend).
 
-    On CPU two batched products beat scaled_dot_product_attention with a mask by 1.5 to 4 times at these sizes.
+    On CPU two batched products beat scaled_dot_product_attention with a mask by 1.5 to 4 times at these
+    sizes.
     """
 
     def __init__(self, cache: KVCache, written: Tensor, columns: int) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -74,7 +75,8 @@ def load_policy(
         raise UserError(f"model {str(path)!r}: no config.json in it; give a Hugging Face model folder")
     torch_dtype = dtype_named(dtype) if isinstance(dtype, str) else dtype
     try:
-        model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch_dtype, local_files_only=True)
+        with _no_progress_bar():
+            model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch_dtype, local_files_only=True)
     except (OSError, ValueError, KeyError) as error:
         raise UserError(f"model {str(path)!r}: can't be loaded: {_first_line(error)}") from error
     return Policy(_placed(model, device), folder)
@@ -113,6 +115,20 @@ def save_policy(policy: Policy, path: str | Path) -> None:
     """Write config.json and model.safetensors; the tokenizer's files are the caller's to copy."""
     Path(path).mkdir(parents=True, exist_ok=True)
     policy.model.save_pretrained(path, safe_serialization=True)
+
+
+@contextmanager
+def _no_progress_bar() -> Iterator[None]:
+    """Keep transformers from drawing its own bar for a load that takes a moment."""
+    from transformers.utils import logging
+
+    was_enabled = logging.is_progress_bar_enabled()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            logging.enable_progress_bar()
 
 
 def _placed(model: Any, device: str | torch.device) -> Any:
