@@ -53,7 +53,7 @@ def _gguf_file(packaged: PackagedModel) -> Path:
         )
     for helper in ("gguf", "accelerate"):
         if importlib.util.find_spec(helper) is None:
-            raise UserError(f"converting a GGUF file needs the package {helper}: pip install gguf accelerate")
+            raise UserError(f"reading a GGUF file needs the package {helper}: pip install gguf accelerate")
     files = sorted(Path(spec.origin).parent.glob(packaged.pattern))
     if not files:
         raise UserError(

@@ -200,6 +200,7 @@ class KillablePool:
         with theirs:
             command = [
                 sys.executable,
+                *("-W", "ignore::SyntaxWarning"),  # of dependencies, on import
                 "-m",
                 pool_worker.__name__,
                 str(theirs.fileno()),
