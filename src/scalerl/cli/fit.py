@@ -7,6 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
+from scalerl.cli.log_options import DEVICES, GROUP, PARAMS, RESTART, X, Y, say_source, source_of
+
 RUN = Annotated[str | None, typer.Argument(help="Run record, or a log that scalerl.load reads.")]
 FROM = Annotated[float | None, typer.Option("--from", help="Window's start, in units of the compute axis.")]
 UNTIL = Annotated[float | None, typer.Option("--until", help="Window's end, in units of the compute axis.")]
@@ -17,7 +19,7 @@ NOISE = Annotated[str, typer.Option("--noise", help="ar1 (correlated along the r
 SET = Annotated[str | None, typer.Option("--set", help="Evaluation set (default: the held-out one).")]
 AXIS = Annotated[str | None, typer.Option("--axis", help="Compute axis (default: the record's best).")]
 SCALE = Annotated[
-    str | None, typer.Option("--scale", help="Unit of the pass rate: fraction, percent or pm1.")
+    str | None, typer.Option("--scale", help="Pass rate's unit: unit, percent, pm1 or LOW:HIGH.")
 ]
 LEVEL = Annotated[float, typer.Option("--level", help="Level of the intervals.")]
 AS_JSON = Annotated[bool, typer.Option("--json", help="Print JSON with stable names.")]
@@ -44,6 +46,12 @@ def fit(
         bool, typer.Option("--require-identified", help="Exit 1 unless the ceiling is identified.")
     ] = False,
     plot: Annotated[Path | None, typer.Option("--plot", help="Write the figure: .svg, .pdf or .png.")] = None,
+    x: X = None,
+    y: Y = None,
+    group: GROUP = None,
+    devices: DEVICES = None,
+    params: PARAMS = None,
+    restart: RESTART = None,
     as_json: AS_JSON = False,
 ) -> None:
     """Fit the law to one run: R(C) = R0 + (A - R0) / (1 + (C_mid / C)^B).
@@ -51,14 +59,16 @@ def fit(
     Example: scalerl fit runs/a --from 1500 --until 8000 --plot fit.svg
     """
     from scalerl.cli.curve_tables import print_fit, print_json
-    from scalerl.cli.runs import load_curve
+    from scalerl.cli.runs import load_run
     from scalerl.curve.fit import fit as fit_curve
     from scalerl.errors import NoGoodAnswer
 
-    series = load_curve(run, example, set_name, axis, scale)
+    log = {"x": x, "y": y, "group": group, "devices": devices, "params": params, "restart": restart}
+    loaded = load_run(run, example, scale, **log)
+    series = loaded.curve(set=set_name, axis=axis)
     options: dict[str, Any] = {"method": method, "prior": prior, "noise": noise}
     fitted = fit_curve(series, r0=start_of(r0), window=(low, until), skip=skip_of(skip), **options)
-    extra: dict[str, Any] = {}
+    extra: dict[str, Any] = source_of(loaded)
     if when:
         from scalerl.curve.identify import needed_compute
 
@@ -70,6 +80,7 @@ def fit(
     if as_json:
         print_json(fitted.to_dict(level) | extra)
     else:
+        say_source(loaded)
         print_fit(fitted, level, extra)
     if not fitted.fitted or (require_identified and fitted.identified != "yes"):
         raise NoGoodAnswer(f"{series.name}: {fitted.why}")

@@ -5,12 +5,13 @@ from __future__ import annotations
 
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from scalerl.errors import UserError
 
 if TYPE_CHECKING:
     from scalerl.curve.series import Series
+    from scalerl.record.run import Run
 
 
 def load_curve(
@@ -25,6 +26,18 @@ def load_curve(
         raise UserError(f"give a run or --example NAME (one of: {', '.join(examples()) or 'none here'})")
     place = path if path is not None else str(example_path(str(example)))
     return curve_of(place, set_name, axis, scale)
+
+
+def load_run(
+    path: str | None, example: str | None = None, scale: str | None = None, **log_options: Any
+) -> Run:
+    """The run at `path`, or a shipped example; a log's questions are asked at a terminal."""
+    from scalerl.cli.ask import load_asking
+
+    if (path is None) == (example is None):
+        raise UserError(f"give a run or --example NAME (one of: {', '.join(examples()) or 'none here'})")
+    place = path if path is not None else str(example_path(str(example)))
+    return load_asking(place, scale="unit" if scale == "fraction" else scale, **log_options)
 
 
 def curve_of(
