@@ -29,6 +29,8 @@ def test_a_chain_by_hand():
     assert CHAIN.text == "3+4ax5b-2c"
     assert CHAIN.answer == 3
     assert Chain(1, (Operation("-", 5),)).answer == 6
+    hard = Chain(4, (Operation("*", 27), Operation("*", 3)))  # 4 x 2 + 7 = 15, 5 x 0 + 3
+    assert (hard.text, hard.answer) == ("4*27a*03b", 3)
 
 
 @pytest.mark.parametrize(

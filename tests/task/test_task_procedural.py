@@ -5,8 +5,7 @@ import sys
 import types
 
 import pytest
-from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
-from transformers import PreTrainedTokenizerFast
+from character_model import character_tokenizer
 
 from scalerl.errors import UserError
 from scalerl.task.build import build_evaluation_set, build_prompter, build_task
@@ -23,25 +22,6 @@ CHATML = (
     "{% for m in messages %}<|im_start|>{{ m['role'] }}\n{{ m['content'] }}<|im_end|>\n{% endfor %}"
     "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
 )
-
-
-def character_tokenizer(extra=(), chat=False):
-    """A tokenizer of single characters with a few special tokens: small, and knows all of ASCII."""
-    special = ["<pad>", "<eos>", "<|im_start|>", "<|im_end|>", *extra]
-    vocabulary = {token: i for i, token in enumerate([*special, "\n", *map(chr, range(32, 127)), "<unk>"])}
-    backend = Tokenizer(models.WordLevel(vocabulary, unk_token="<unk>"))
-    backend.pre_tokenizer = pre_tokenizers.Split(Regex(r"[\s\S]"), "isolated")
-    backend.decoder = decoders.Fuse()
-    made = PreTrainedTokenizerFast(
-        tokenizer_object=backend,
-        eos_token="<eos>",
-        pad_token="<pad>",
-        unk_token="<unk>",
-        additional_special_tokens=special[2:],
-    )
-    if chat:
-        made.chat_template = CHATML
-    return made
 
 
 # --- reasoning-gym
@@ -172,10 +152,12 @@ def test_environment_scores_by_its_own_rewards(tmp_path, monkeypatch):
         "class SumData(vf.TaskData):\n    answer: str = ''\n"
         "class SumTask(vf.Task[SumData]):\n"
         "    @vf.reward\n"
-        "    async def right(self, trace) -> float:\n        return float(trace.last_reply == self.data.answer)\n"
+        "    async def right(self, trace) -> float:\n"
+        "        return float(trace.last_reply == self.data.answer)\n"
         "class Sums(vf.Taskset[SumTask, vf.TasksetConfig]):\n"
         "    def load(self):\n"
-        "        for n in range(6):\n            yield SumTask(SumData(prompt=f'{n}+{n}=', answer=str(2 * n)))\n"
+        "        for n in range(6):\n"
+        "            yield SumTask(SumData(prompt=f'{n}+{n}=', answer=str(2 * n)))\n"
         "__all__ = ['Sums']\n"
     )
     monkeypatch.syspath_prepend(str(tmp_path))
@@ -203,18 +185,22 @@ def test_plain_prompt_and_round_trip(tmp_path):
 
 def test_chat_prompt_ends_where_the_thinking_begins():
     example = Example("x", "1+1=?", "2")
-    thinker = ChatPrompter(character_tokenizer(("<think>", "</think>"), chat=True), PromptStyle(system="S"))
+    thinker = ChatPrompter(
+        character_tokenizer(("<think>", "</think>"), chat_template=CHATML), PromptStyle(system="S")
+    )
     assert thinker.render(example) == (
         "<|im_start|>system\nS<|im_end|>\n<|im_start|>user\n1+1=?<|im_end|>\n<|im_start|>assistant\n<think>\n"
     )
     assert len(thinker.close_thinking) == 1
     assert thinker.decode([thinker.end_token]) == "<|im_end|>"
-    plain = ChatPrompter(character_tokenizer(chat=True))
+    plain = ChatPrompter(character_tokenizer(chat_template=CHATML))
     assert plain.render(example).endswith("assistant\n")
-    opened = ChatPrompter(character_tokenizer(chat=True), PromptStyle(thinking="open"))
+    opened = ChatPrompter(character_tokenizer(chat_template=CHATML), PromptStyle(thinking="open"))
     assert opened.render(example).endswith("assistant\n<think>\n")
     assert len(opened.close_thinking) == len("</think>")
-    off = ChatPrompter(character_tokenizer(("<think>", "</think>"), chat=True), PromptStyle(thinking="off"))
+    off = ChatPrompter(
+        character_tokenizer(("<think>", "</think>"), chat_template=CHATML), PromptStyle(thinking="off")
+    )
     assert off.render(example).endswith("assistant\n")
 
 
