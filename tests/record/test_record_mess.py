@@ -482,6 +482,20 @@ def test_folders(tmp_path):
     assert len(scalerl.load(tmp_path / "hf").curve()) == 10
 
 
+def test_a_file_of_a_folder_that_cannot_be_used_is_warned_about(tmp_path):
+    put(tmp_path, TABLE, "a.csv")
+    put(tmp_path, "words\n", "b.log")
+    put(tmp_path, "step,reward\n1,5\n2,9\n", "c.csv")
+    with pytest.warns(UserWarning, match="left out") as caught:
+        assert list(load_all(tmp_path)) == ["a"]
+    assert [str(w.message).split(": ")[2].rpartition("/")[2] for w in caught] == ["b.log", "c.csv"]
+
+
+def test_a_table_without_names_says_so(tmp_path):
+    with pytest.raises(UserError, match="without names of its columns"):
+        scalerl.load(put(tmp_path, "1,0.5\n2,0.6\n3,0.7\n"))
+
+
 def test_evaluations_of_a_foreign_run_read_like_those_of_a_record(tmp_path):
     run = scalerl.load(put(tmp_path, TABLE))
     assert [e.pass_rate for e in run.evaluations] == EXPECTED[1]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import replace
 from pathlib import Path
 
 from scalerl.errors import UserError
 from scalerl.record.assemble import assemble
 from scalerl.record.assembly import Options
-from scalerl.record.choice import ChoiceNeeded, listing, one_line_errors
+from scalerl.record.choice import ChoiceNeeded, listing, one_line, one_line_errors
 from scalerl.record.choose import choose_y
 from scalerl.record.columns import Log, Wanted
 from scalerl.record.native import is_record, load_record
@@ -40,8 +41,8 @@ def load(
     """
     options = Options(x, y, group, scale, devices, params, restart)
     place, picked = _split_pick(str(path))
-    if is_native(place):
-        return load_record(Path(place))
+    if (record := native_at(place)) is not None:
+        return load_record(record)
     runs = _foreign(place, options, picked)
     if len(runs) > 1:
         first = next(iter(runs))
@@ -69,15 +70,37 @@ def load_all(
     """All runs of a file or a folder, by name; options as for `load`. One run gives one entry."""
     options = Options(x, y, group, scale, devices, params, restart)
     place, picked = _split_pick(str(path))
-    if is_native(place):
-        run = load_record(Path(place))
+    if (record := native_at(place)) is not None:
+        run = load_record(record)
         return {run.name: run}
-    return {name: make() for name, make in _foreign(place, options, picked).items()}
+    return _all_usable(place, _foreign(place, options, picked))
 
 
-def is_native(place: str) -> bool:
-    """Whether a path is a scalerl run record."""
-    return not place.startswith("wandb:") and is_record(Path(place))
+def native_at(place: str) -> Path | None:
+    """The folder of a scalerl run record, named itself or by its run.json; None for anything else."""
+    if place.startswith("wandb:"):
+        return None
+    path = Path(place)
+    folder = path.parent if path.name == "run.json" else path
+    return folder if is_record(folder) else None
+
+
+def _all_usable(place: str, runs: dict[str, _Later | _Record]) -> dict[str, Run]:
+    """Every run that can be put together; others are warned about, unless none can or a choice is needed."""
+    found: dict[str, Run] = {}
+    refused: list[UserError] = []
+    for name, make in runs.items():
+        try:
+            found[name] = make()
+        except ChoiceNeeded:
+            raise
+        except UserError as error:
+            refused.append(error)
+    if not found:
+        raise refused[0]
+    for why in refused:
+        warnings.warn(f"{place}: left out: {one_line(str(why))}", stacklevel=3)
+    return found
 
 
 class _Later:
@@ -131,8 +154,16 @@ def _foreign(place: str, options: Options, picked: str | None) -> dict[str, _Lat
         return _pick(place, _of_log(path, read_file(path, wanted), options), picked)
     runs: dict[str, _Later | _Record] = {}
     found = look_into(path)
+    refused: list[UserError] = []
     for item in found:
-        runs |= _of_found(item, wanted, options, alone=len(found) == 1)
+        try:
+            runs |= _of_found(item, wanted, options, alone=len(found) == 1)
+        except UserError as error:
+            refused.append(error)
+    if not runs:
+        raise refused[0]
+    for why in refused:
+        warnings.warn(f"{place}: left out: {one_line(str(why))}", stacklevel=3)
     return _pick(place, runs, picked)
 
 

@@ -11,7 +11,7 @@ from scalerl.record.readers.console import read_console
 from scalerl.record.readers.json_document import read_json_document
 from scalerl.record.readers.json_lines import parse_object, read_json_lines
 from scalerl.record.readers.parquet import read_parquet
-from scalerl.record.readers.table import read_table, sniff_table
+from scalerl.record.readers.table import is_headless, read_table, sniff_table
 from scalerl.record.readers.tensorboard_events import is_event_file, read_events
 from scalerl.record.readers.wandb_run import MAGIC, read_wandb_file
 from scalerl.record.text import Head, read_head
@@ -44,6 +44,10 @@ def _read_text(head: Head, wanted: Wanted) -> Log:
         return _document(head, wanted)
     if (dialect := sniff_table(head, (wanted.x, wanted.y))) is not None:
         return read_table(head, dialect, wanted)
+    if is_headless(head):
+        raise UserError(
+            f"{head.path}: a table without names of its columns; add a first line such as step,pass_rate"
+        )
     return read_console(head, wanted)
 
 

@@ -36,7 +36,7 @@ def look_into(path: Path) -> list[Found]:
     if own is not None:
         return [own]
     found: list[Found] = []
-    folders = sorted(item for item in path.iterdir() if item.is_dir() and not item.name.startswith("."))
+    folders = sorted(item for item in path.iterdir() if _is_plain_folder(item))
     for folder in folders[:_MOST_FOLDERS]:
         inside = _as_run(folder, folder.name)
         if inside is not None:
@@ -72,6 +72,11 @@ def _log(path: Path, name: str | None = None) -> Found:
     from scalerl.record.sniff import read_file
 
     return Found(name or path.stem, path, False, lambda wanted: read_file(path, wanted))
+
+
+def _is_plain_folder(item: Path) -> bool:
+    """No hidden folder, and no link: W&B's latest-run points to a run that is there anyway."""
+    return item.is_dir() and not item.is_symlink() and not item.name.startswith(".")
 
 
 def _number(name: str) -> int:

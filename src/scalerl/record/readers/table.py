@@ -62,6 +62,20 @@ def sniff_table(head: Head, named: tuple[str | None, ...] = ()) -> Dialect | Non
     return None
 
 
+def is_headless(head: Head) -> bool:
+    """Whether the text is a table of numbers alone."""
+    lines = [line for line in re.split(r"\r\n|\r|\n", head.text)[:20] if line.strip()]
+    for delimiter in (",", "\t", ";", "|"):
+        rows = _parse(lines, delimiter)
+        if (
+            rows
+            and len(rows[0]) > 1
+            and all(parse_number(cell) is not None for row in rows[:-1] or rows for cell in row)
+        ):
+            return True
+    return False
+
+
 def _parse(lines: list[str], delimiter: str) -> list[list[str]] | None:
     try:
         return list(csv.reader(lines, delimiter=delimiter))
