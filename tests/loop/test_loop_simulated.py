@@ -123,6 +123,7 @@ def test_rows_hold_the_clock(model, tmp_path):
         assert busy + idle == pytest.approx(row["simulated_seconds"])
         assert 0 < row["length_cv"] < 2
         assert row["staleness_max"] <= 2
+        assert 0 <= row["token_staleness_mean"] <= row["staleness_mean"]
     header = scalerl.load(tmp_path / "run").header
     assert header.clock["profile"] == CLUSTER.model_dump()
     assert header.clock["tokens_per_token"] == CLOCK.tokens_per_token

@@ -15,6 +15,7 @@ from scalerl.loop.learner import Learner
 from scalerl.loop.ledger import Ledger
 from scalerl.loop.readings import ClockStep
 from scalerl.loop.rollouts import completion_from_state, completion_to_state
+from scalerl.loop.scored import ScoredGroup
 from scalerl.loop.selective import SelectiveEngine
 
 Weights = dict[str, Tensor]
@@ -106,8 +107,7 @@ class TimedContent:
     def end_step(self, reading: ClockStep) -> None:
         """Train, and record the step with what the clock shows."""
         groups = self._learner.finished(tuple(self.ledger.training))
-        lengths = [len(completion.tokens) for group in groups for completion in group.completions]
-        fields = {**_since(reading, self._last), "length_cv": pstdev(lengths) / fmean(lengths)}
+        fields = {**_since(reading, self._last), **_of_batch(groups, self.ledger.version)}
         self._last = reading
         self._learner.train(tuple(self.ledger.training), reading.device_hours, fields)
 
@@ -183,3 +183,14 @@ def _since(reading: ClockStep, last: ClockStep | None) -> dict[str, float]:
     """Simulated seconds of this step; busy and idle ones summed over the devices of each side."""
     before = {name: getattr(last, name) if last else 0.0 for name in _SECONDS}
     return {f"simulated_{name}": getattr(reading, name) - before[name] for name in _SECONDS}
+
+
+def _of_batch(groups: Sequence[ScoredGroup], version: int) -> dict[str, float]:
+    """The spread of lengths (alike ones hide idleness) and the mean age of a token, in versions."""
+    completions = [completion for group in groups for completion in group.completions]
+    lengths = [len(completion.tokens) for completion in completions]
+    sampled_by = sum(int(completion.versions.sum()) for completion in completions)
+    return {
+        "length_cv": pstdev(lengths) / fmean(lengths),
+        "token_staleness_mean": version - sampled_by / sum(lengths),
+    }
