@@ -66,18 +66,18 @@ def _workload(
 
     from scalerl.generate.benchmark import Workload
     from scalerl.policy.load import load_policy, new_policy
-    from scalerl.task.arithmetic import SYMBOLS, draw_chain
-    from scalerl.task.tokenizer import SymbolTokenizer
 
     rng = random.Random(seed)
-    tokenizer = SymbolTokenizer(SYMBOLS)
     if model == "quickstart":
         from scalerl.loop.setup import QUICKSTART_FOLDER
+        from scalerl.task.build import build_prompter, build_task
 
+        spec = {"kind": "arithmetic"}
+        prompter = build_prompter(spec, QUICKSTART_FOLDER)
+        examples = rng.sample(build_task(spec).train, prompts)
+        tokens = [prompter.encode(example) for example in examples]
         policy = load_policy(QUICKSTART_FOLDER, device)
-        chains = [draw_chain(rng, 1, 8) for _ in range(prompts)]
-        tokens = [tokenizer.tokens(f"{chain.text}=<think>") for chain in chains]
-        return policy, Workload(tokens, generations, max_new_tokens, tokenizer.end_token, tokenizer.pad_token)
+        return policy, Workload(tokens, generations, max_new_tokens, prompter.end_token, 0)
     policy = new_policy(_TINY, seed, device) if model == "random" else load_policy(Path(model), device)
     config: Any = policy.model.config
     end = config.eos_token_id if config.eos_token_id is not None else 1
