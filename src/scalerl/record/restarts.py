@@ -46,35 +46,39 @@ def resolve(step: Floats, restart: str | None, where: str) -> Resolved:
     superseded = 0
     for segment in segments:
         values = step[segment]
-        begin, end = float(values[0]), float(values[-1])
-        if not len(kept):
-            kept, places = segment, values
-            continue
-        if begin <= places[0] and end < places[-1] and restart is None:
-            raise ChoiceNeeded(
-                f"{where}: the steps start over at {begin:g} after {places[-1]:g} and end at {end:g}: say "
-                "--restart last (take only what comes after) or --restart append (its steps go on counting)",
-                "restart",
-                RESTARTS,
-            )
-        if begin <= places[0] and restart == "append":
-            offset = float(places[-1]) + (1.0 if begin == 0 else 0.0) - (begin if begin > 1 else 0.0)
-            kept, places = np.concatenate([kept, segment]), np.concatenate([places, values + offset])
+        if len(kept) and values[0] <= places[0] and restart != "last":
+            values, note = _start_over(places, values, restart, where)
+            notes += note
+        before = places < values[0]
+        if len(kept) and not bool(before.all()):
+            what = "starts over" if values[0] <= places[0] else "resumes"
             notes.append(
-                f"steps that start over at {begin:g} go on counting from {places[len(kept) - len(segment)]:g}"
+                f"the log {what} at step {values[0]:g} after {places[-1]:g}: the last segment counts"
             )
-            continue
-        keep = places < begin
-        superseded += int(np.sum(~keep))
-        what = "starts over" if begin <= places[0] else "resumes"
-        notes.append(f"the log {what} at step {begin:g} after {places[-1]:g}: the last segment counts")
-        kept, places = np.concatenate([kept[keep], segment]), np.concatenate([places[keep], values])
+        superseded += int(np.sum(~before))
+        kept, places = np.concatenate([kept[before], segment]), np.concatenate([places[before], values])
     last = np.append(np.diff(places) > 0, True) if len(places) else np.zeros(0, bool)
     dropped = {
         "superseded after a restart": superseded,
         "step repeated, the last one counts": int(np.sum(~last)),
     }
     return Resolved(kept[last], places[last], _short(notes), {k: v for k, v in dropped.items() if v})
+
+
+def _start_over(places: Floats, values: Floats, restart: str | None, where: str) -> tuple[Floats, list[str]]:
+    """Steps of a segment that starts over: as they are, or counting on; asked where it isn't clear."""
+    begin, end = float(values[0]), float(values[-1])
+    if restart == "append":
+        offset = float(places[-1]) + (1.0 if begin == 0 else 0.0) - (begin if begin > 1 else 0.0)
+        return values + offset, [f"steps that start over at {begin:g} go on counting from {begin + offset:g}"]
+    if end < places[-1]:
+        raise ChoiceNeeded(
+            f"{where}: the steps start over at {begin:g} after {places[-1]:g} and end at {end:g}: say "
+            "--restart last (take only what comes after) or --restart append (its steps go on counting)",
+            "restart",
+            RESTARTS,
+        )
+    return values, []
 
 
 def _sorted(step: Floats) -> Resolved:
