@@ -69,7 +69,8 @@ def test_never_above_the_source_grid():
 
 
 def test_fast_grid_equals_the_scipy_loop():
-    """The vectorised grid stands in for A.5's SciPy loop: on a part of the grid both find the same least squares."""
+    """The vectorised grid stands in for A.5's SciPy loop: on a part of the grid both find the same least
+    squares."""
     rng = np.random.default_rng(5)
     compute = np.linspace(1500, 50000, 40)
     a_grid, c_grid = (

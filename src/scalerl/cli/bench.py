@@ -9,6 +9,7 @@ import typer
 
 # subject -> module of scalerl.cli with a function named like the subject
 SUBJECTS: dict[str, str] = {
+    "curve": "bench_curve",
     "calibrate": "bench_calibrate",
     "generate": "bench_generate",
     "head": "bench_head",

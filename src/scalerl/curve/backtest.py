@@ -22,10 +22,8 @@ class Score:
     """How one forecaster did beyond the cut.
 
     end_error: mean forecast minus mean observation over the last quarter of the compute (or the held-out
-    points, where
-    the cut lies later); mean_abs_error, max_abs_error: over all held-out points; coverage: share of held-out
-    points
-    within the interval for an evaluation (NaN where the forecaster has none).
+    points, where the cut lies later); mean_abs_error, max_abs_error: over all held-out points; coverage:
+    share of held-out points within the interval for an evaluation (NaN where the forecaster has none).
     """
 
     forecaster: str
@@ -78,8 +76,8 @@ def backtest(
     points.
 
     run: a Run, a Series or a list of them. fraction: of the last evaluation's compute, in (0, 1). start:
-    compute before
-    which nothing is fitted. level: of the interval whose coverage is scored. fit_options go to `scalerl.fit`.
+    compute before which nothing is fitted. level: of the interval whose coverage is scored. fit_options go to
+    `scalerl.fit`.
     """
     fractions = [fraction] if isinstance(fraction, int | float) else list(fraction)
     for value in fractions:

@@ -33,8 +33,7 @@ def efficiency(a: Recipe, b: Recipe) -> Efficiency:
     """Compare B and C_mid of two recipes at the mean of all their A.
 
     The error comes from the spread between seeds, pooled over both, where there are two seeds of one at
-    least; else from
-    the fits' own errors, and `spread_from` says so.
+    least; else from the fits' own errors, and `spread_from` says so.
     """
     common = 0.5 * (a.mean("A") + b.mean("A"))
     groups = [[refit_at(one, common) for one in recipe.fits] for recipe in (a, b)]

@@ -34,10 +34,9 @@ def compare(
     """Compare two or more recipes, each given as one run or a list of runs (seeds): Run, Series or Fit.
 
     margin: in A, 'auto' is the source's 0.02. budgets: computes at which the chance of being best is asked
-    (default: half,
-    one and four times the last evaluation). force: compare although held-out sets or compute axes differ.
-    The rule is
-    spread.py's; UserError for fewer than two recipes, or for runs that can't be compared.
+    (default: half, one and four times the last evaluation). force: compare although held-out sets or compute
+    axes differ. The rule is spread.py's; UserError for fewer than two recipes, or for runs that can't be
+    compared.
     """
     limit = MARGIN if isinstance(margin, str) else float(margin)
     if isinstance(margin, str) and margin != "auto":
@@ -46,7 +45,7 @@ def compare(
         raise UserError("compare: give at least two recipes")
     recipes = [_recipe(name, value, set, axis, fit_options) for name, value in runs.items()]
     _comparable([one.series for recipe in recipes for one in recipe.fits], force)
-    spread = pooled_spread([[one.A for one in r.fits] for r in recipes], _errors(recipes, "A"))
+    spread = pooled_spread([[one.A for one in recipe.fits] for recipe in recipes])
     ceilings = _ceilings(recipes, spread, limit)
     efficiencies = tuple(
         efficiency(recipes[c.first], recipes[c.second]) for c in ceilings if c.verdict != "different"
@@ -93,8 +92,16 @@ def _comparable(series: list[Series], force: bool) -> None:
         )
 
 
-def _errors(recipes: Sequence[Recipe], parameter: Any) -> list[float]:
-    return [estimate_and_error(one, parameter)[1] for recipe in recipes for one in recipe.fits]
+def _errors(recipe: Recipe) -> list[float]:
+    return [estimate_and_error(one, "A")[1] for one in recipe.fits]
+
+
+def pair_verdict(difference: float, error: float, spread: Spread, margin: float, p_value: float) -> Verdict:
+    """Different: beyond the margin and significant (p, already adjusted). Equivalent: 90% interval inside
+    the margin."""
+    if abs(difference) > margin and p_value < 0.05:
+        return "different"
+    return "equivalent" if abs(difference) + spread.quantile(0.95) * error < margin else "undecided"
 
 
 def _ceilings(recipes: Sequence[Recipe], spread: Spread, margin: float) -> tuple[Ceiling, ...]:
@@ -104,18 +111,13 @@ def _ceilings(recipes: Sequence[Recipe], spread: Spread, margin: float) -> tuple
     for i, j in pairs:
         a, b = recipes[i], recipes[j]
         difference = a.mean("A") - b.mean("A")
-        error = spread.error_of_difference(a, b)
+        error = spread.error_of_difference(_errors(a), _errors(b))
         rows.append((i, j, difference, error, spread.p_value(difference, error)))
     adjusted = holm([row[-1] for row in rows])
     out = []
     for (i, j, difference, error, _), p in zip(rows, adjusted, strict=True):
-        half95, half90 = spread.quantile(0.975) * error, spread.quantile(0.95) * error
-        if abs(difference) > margin and p < 0.05:
-            verdict: Verdict = "different"
-        elif abs(difference) + half90 < margin:
-            verdict = "equivalent"
-        else:
-            verdict = "undecided"
+        half95 = spread.quantile(0.975) * error
+        verdict = pair_verdict(difference, error, spread, margin, p)
         out.append(Ceiling(i, j, difference, difference - half95, difference + half95, p, verdict))
     return tuple(out)
 

@@ -75,8 +75,7 @@ class Efficiency:
 @dataclass(frozen=True)
 class Crossover:
     """Where the curves of a pair cross last: median and 90% interval of the compute over the draws that
-    cross, and
-    the probability that they cross at all between 1/100 and 100 times the last evaluation.
+    cross, and the probability that they cross at all between 1/100 and 100 times the last evaluation.
     """
 
     first: str

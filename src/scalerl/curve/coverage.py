@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from scalerl.curve.identify import ar1_noise
-from scalerl.curve.mixture import posterior
+from scalerl.curve.integrate import posterior
 from scalerl.curve.noise import Noise
 from scalerl.curve.series import FloatArray
 from scalerl.curve.sigmoid import Law, gain_share, sigmoid
@@ -89,9 +89,8 @@ def simulate(scenario: Scenario, curves: int, rng: np.random.Generator) -> tuple
 def measure(scenario: Scenario, curves: int, seed: int, first_batch: int = 0) -> Coverage:
     """Simulate, fit and count, in batches of 125 curves.
 
-    Every batch has a random stream of its own (seed, scenario, number of the batch), so that rounds add up
-    to the
-    same curves as one long run.
+    Every batch has a random stream of its own (seed, scenario, number of the batch), so that rounds add up to
+    the same curves as one long run.
     """
     key = [seed, list(TABLE_1).index(scenario.row), scenario.points, int(scenario.window_end)]
     key += [NOISES.index(scenario.noise), int(scenario.r0_known)]

@@ -17,8 +17,8 @@ def end_of_early_phase(used: Series, r0: float | None, least: int) -> float:
     """Compute of the first point to keep.
 
     From the front: fit the points from k on; when the block that would be kept first lies off that curve by
-    no more
-    than the rest does (F test at 1%), the early phase ends at k. At most a third of the points is skipped.
+    no more than the rest does (F test at 1%), the early phase ends at k. At most a third of the points is
+    skipped.
     """
     n = len(used)
     block = max(3, n // 10)

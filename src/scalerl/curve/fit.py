@@ -45,19 +45,15 @@ def fit(
 
     run: a Run (`scalerl.load`), a Series, or None with `compute` [n] and `pass_rate` [n] given in any order.
     r0: 'measured' takes the evaluation at compute 0 with its own error (what 'auto' does when there is one),
-    a number is
-    taken as exact, 'free' fits it (what 'auto' does otherwise, and `fit.r0_mode` says so).
+    a number is taken as exact, 'free' fits it (what 'auto' does otherwise, and `fit.r0_mode` says so).
     window: (lo, hi) in compute units, ends included, None for open. skip: 'auto' finds the end of the early
-    phase
-    (`fit.notes` says where), a number leaves out everything before that compute.
-    method: 'varpro' (global least squares) or 'grid', the source's procedure (A.5), which gives no interval
-    of its own.
-    noise: 'ar1' integrates over the correlation along the run, 'white' takes the points as independent.
-    prior: 'weak' (on log B and log C_mid), 'none', or 'auto' (weak below 30 points: see docs/law.md).
+    phase (`fit.notes` says where), a number leaves out everything before that compute. method: 'varpro'
+    (global least squares) or 'grid', the source's procedure (A.5), which gives no interval of its own. noise:
+    'ar1' integrates over the correlation along the run, 'white' takes the points as independent. prior:
+    'weak' (on log B and log C_mid), 'none', or 'auto' (weak below 30 points: see docs/law.md).
 
     Data that can't be fitted give a Fit whose `verdict` and `why` say so, with NaN parameters; a user's
-    mistake
-    (NaN, negative compute, values outside [0, 1], ...) raises UserError.
+    mistake (NaN, negative compute, values outside [0, 1], ...) raises UserError.
     """
     series = as_series(run, compute, pass_rate, stderr, scale, set, axis)
     mode, start, start_stderr = _start(series, r0)

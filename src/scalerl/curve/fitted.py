@@ -9,7 +9,8 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from scalerl.curve.mixture import Posterior, R0Prior, posterior
+from scalerl.curve.integrate import R0Prior, posterior
+from scalerl.curve.mixture import Posterior
 from scalerl.curve.noise import Noise, lag_correlation
 from scalerl.curve.series import FloatArray, Series
 from scalerl.curve.shape import Shape
@@ -73,9 +74,8 @@ class Fit:
     """Eq. 1 fitted to the points of a window.
 
     law: A, B, C_mid, R0 (NaN where nothing could be fitted); sse: weighted sum of squares; series: all
-    points, used:
-    those of the window; window: its ends in compute; r0_mode: 'measured', 'given' or 'free'; notes: remarks
-    for people.
+    points, used: those of the window; window: its ends in compute; r0_mode: 'measured', 'given' or 'free';
+    notes: remarks for people.
     """
 
     law: Law

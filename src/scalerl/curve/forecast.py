@@ -15,10 +15,9 @@ from scalerl.errors import UserError
 
 @dataclass(frozen=True)
 class NextDoubling:
-    """Gain from `compute` to twice that: estimate and interval; worthwhile_until: compute from which the
-    next doubling
-    brings less than `threshold` (inf where it always brings more, which Eq. 1 excludes; the start where it
-    never does).
+    """Gain from `compute` to twice that: estimate and interval; worthwhile_until: compute from which the next
+    doubling brings less than `threshold` (inf where it always brings more, which Eq. 1 excludes; the start
+    where it never does).
     """
 
     compute: float

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from scalerl.curve.fitted import Fit
-from scalerl.curve.mixture import posterior
+from scalerl.curve.integrate import posterior
 from scalerl.curve.noise import Noise
 from scalerl.curve.series import FloatArray
 from scalerl.curve.sigmoid import Law, sigmoid
@@ -22,8 +22,7 @@ def needed_compute(fit: Fit, share: float = 0.8, curves: int = 48, seed: int = 0
     window.
 
     Assumes that the fit is right and that evaluations go on at the present spacing with the present noise.
-    The
-    window's end itself where the fit is identified already; NaN without a fit.
+    The window's end itself where the fit is identified already; NaN without a fit.
     """
     if not fit.fitted:
         return float("nan")

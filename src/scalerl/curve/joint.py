@@ -1,10 +1,8 @@
 """Seeds of one recipe together: a run-level random effect, and three questions that are often mixed up.
 
 Each run's parameter is recipe mean + run effect (between-seed sd tau), seen with the fit's own error. tau
-isn't known
-from two or three seeds, so it is integrated over (grid, half-Cauchy prior), never plugged in. The three
-answers:
-this run's value, the recipe's mean, and what the next seed will show.
+isn't known from two or three seeds, so it is integrated over (grid, half-Cauchy prior), never plugged in. The
+three answers: this run's value, the recipe's mean, and what the next seed will show.
 """
 
 from __future__ import annotations

@@ -1,5 +1,4 @@
-"""The posterior of a batch of curves as weighted nodes, and what is read off it: distribution functions,
-quantiles."""
+"""The posterior of a batch of curves as weighted nodes; distribution functions and quantiles read off it."""
 
 from __future__ import annotations
 
@@ -7,32 +6,25 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import expit, logit, ndtr
 
-from scalerl.curve.noise import Noise
-from scalerl.curve.posterior import Problem, march, search_scale
 from scalerl.curve.series import FloatArray
-from scalerl.curve.varpro import Design, Solution, polish
 
-R0_NODES = 8
-R0_REACH = 3.6  # of R0's standard deviation on both sides
+CELLS = 4  # between two nodes, where quantities other than A are summed over the posterior
 
 
 @dataclass(frozen=True)
 class Posterior:
     """Posterior of the law for m curves: K marches (one a value of R0) of J nodes in A each.
 
-    A [m, K, J]; density [P, m, K, J] under P priors (below): along each march, with the march's own weight
-    in it, so that
-    its integral over A and the sum over K is 1; R0 [m, K]; centre [m, K, J, 2] and spread [m, K, J, 2, 2]:
-    mean and
-    covariance of (B, c) given the node, c = B (log C_mid - origin).
+    A [m, K, J]; density [P, m, K, J] under P priors (below): along each march, with the march's own weight in
+    it, so that its integral over A and the sum over K is 1; R0 [m, K]; centre [m, K, J, 2] and spread [m, K,
+    J, 2, 2]: mean and covariance of (B, c) given the node, c = B (log C_mid - origin).
 
     P is 1 where R0 is known or measured. Where it's fitted there are two reference priors, with R0 flat and
-    with half of
-    Jeffreys' factor for it; each covers where the other falls short, and an interval's lower end is the
-    lower of the
-    two quantiles, its upper end the higher.
+    with half of Jeffreys' factor for it; each covers where the other falls short, and an interval's lower end
+    is the lower of the two quantiles, its upper end the higher.
     """
 
     A: FloatArray
@@ -132,43 +124,70 @@ class Posterior:
         s = self.spread
         return np.maximum(u * u * s[..., 0, 0] - 2 * u * s[..., 0, 1] + s[..., 1, 1], 0.0)
 
-    def smoothed(self, centre: FloatArray, sd: FloatArray) -> FloatArray:
-        """sd [m, K, J] widened by the distance between nodes, so that a sum over nodes has no gaps."""
-        finite = np.where(np.isfinite(centre), centre, 0.0)
-        along = np.gradient(finite, axis=-1)
-        across = np.gradient(finite, axis=-2) if finite.shape[-2] > 1 else np.zeros_like(finite)
-        return np.sqrt(sd**2 + along**2 / 12 + across**2 / 12) + 1e-12
+    def refined(self, centre: FloatArray, sd: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Mass [P, m, K, S (J-1)], centre and sd [m, K, S (J-1)] of a quantity on S cells between each pair
+        of nodes.
+
+        Density, centre and variance are linear between nodes; a cell's own width goes into its sd, so that a
+        sum over cells has no gaps. A cell beside a node at infinity takes the nearer node's value.
+        """
+        t = (np.arange(CELLS) + 0.5) / CELLS
+
+        def between(values: FloatArray) -> FloatArray:
+            left, right = values[..., :-1, None], values[..., 1:, None]
+            return np.asarray((left + t * (right - left)).reshape(*values.shape[:-1], -1))
+
+        finite = np.isfinite(centre)
+        value = np.where(finite, centre, 0.0)
+        both = np.repeat(finite[..., 1:] & finite[..., :-1], CELLS, axis=-1)
+        near = np.where(t < 0.5, centre[..., :-1, None], centre[..., 1:, None]).reshape(both.shape)
+        step = np.where(both, np.repeat(np.diff(value, axis=-1), CELLS, axis=-1) / CELLS, 0.0)
+        across = np.gradient(value, axis=-2) if value.shape[-2] > 1 else np.zeros_like(value)
+        wide = np.sqrt(between(sd**2 + across**2 / 12) + step**2 / 12) + 1e-12
+        width = np.repeat(np.diff(self.A, axis=-1), CELLS, axis=-1) / CELLS
+        return between(self.density) * width, np.where(both, between(value), near), wide
 
     def cdf(self, centre: FloatArray, sd: FloatArray, x: FloatArray) -> FloatArray:
         """P(quantity <= x) [P, m] for x [m], of a quantity that is normal (centre, sd) given the node."""
-        finite = np.isfinite(centre)
-        z = (x[:, None, None] - np.where(finite, centre, 0.0)) / self.smoothed(centre, sd)
-        return np.asarray((self.mass * np.where(finite, ndtr(z), centre < 0)).sum((-1, -2)))
+        mass, middle, wide = self.refined(centre, sd)
+        finite = np.isfinite(middle)
+        z = (x[:, None, None] - np.where(finite, middle, 0.0)) / wide
+        return np.asarray((mass * np.where(finite, ndtr(z), middle < 0)).sum((-1, -2)))
 
     def quantile(self, centre: FloatArray, sd: FloatArray, level: float) -> FloatArray:
         """Quantile [m] of such a quantity, by bisection, the outer one of the priors'; inf where it lies
         there."""
-        each = [self._quantile(mass, centre, sd, level) for mass in self.mass]
+        masses, middle, wide = self.refined(centre, sd)
+        finite = np.isfinite(middle)
+        minus = ~finite & (middle < 0)
+        middle = np.where(finite, middle, 0.0)
+        each = [_quantile(mass, middle, wide, finite, minus, level) for mass in masses]
         return outer(np.stack(each), level)
 
-    def _quantile(self, mass: FloatArray, centre: FloatArray, sd: FloatArray, level: float) -> FloatArray:
-        wide = self.smoothed(centre, sd)
-        finite = np.isfinite(centre)
-        middle = np.where(finite, centre, 0.0)
-        at_minus = (mass * (~finite & (centre < 0))).sum((-1, -2))
-        heavy = finite & (mass > 1e-9)
-        low = np.where(heavy, middle - 6 * wide, np.inf).min((-1, -2))
-        high = np.where(heavy, middle + 6 * wide, -np.inf).max((-1, -2))
-        reachable = at_minus + (mass * finite).sum((-1, -2))
-        answer = np.where(reachable < level, np.inf, np.where(at_minus > level, -np.inf, 0.0))
-        solve = (answer == 0) & np.isfinite(low) & np.isfinite(high)
-        low, high = np.where(solve, low, 0.0), np.where(solve, high, 0.0)
-        for _ in range(34):
-            x = 0.5 * (low + high)
-            z = (x[:, None, None] - middle) / wide
-            below = at_minus + (mass * np.where(finite, ndtr(z), 0.0)).sum((-1, -2)) < level
-            low, high = np.where(below, x, low), np.where(below, high, x)
-        return np.where(solve, 0.5 * (low + high), answer)
+
+def _quantile(
+    mass: FloatArray,
+    middle: FloatArray,
+    wide: FloatArray,
+    finite: NDArray[np.bool_],
+    minus: NDArray[np.bool_],
+    level: float,
+) -> FloatArray:
+    """Quantile [m] of a mixture of normals over the last two axes, with some of the mass at -inf or inf."""
+    at_minus = (mass * minus).sum((-1, -2))
+    mass = np.where(finite, mass, 0.0)
+    heavy = mass > 1e-9
+    low = np.where(heavy, middle - 6 * wide, np.inf).min((-1, -2))
+    high = np.where(heavy, middle + 6 * wide, -np.inf).max((-1, -2))
+    reachable = at_minus + mass.sum((-1, -2))
+    answer = np.where(reachable < level, np.inf, np.where(at_minus > level, -np.inf, 0.0))
+    solve = (answer == 0) & np.isfinite(low) & np.isfinite(high)
+    low, high = np.where(solve, low, 0.0), np.where(solve, high, 0.0)
+    for _ in range(34):
+        x = 0.5 * (low + high)
+        below = at_minus + (mass * ndtr((x[:, None, None] - middle) / wide)).sum((-1, -2)) < level
+        low, high = np.where(below, x, low), np.where(below, high, x)
+    return np.where(solve, 0.5 * (low + high), answer)
 
 
 def outer(quantiles: FloatArray, level: float) -> FloatArray:
@@ -183,124 +202,3 @@ def _cholesky(matrix: FloatArray) -> FloatArray:
     factor[..., 1, 0] = matrix[..., 1, 0] / factor[..., 0, 0]
     factor[..., 1, 1] = np.sqrt(np.maximum(matrix[..., 1, 1] - factor[..., 1, 0] ** 2, 0.0))
     return factor
-
-
-@dataclass(frozen=True)
-class R0Prior:
-    """What is known of R0 apart from the window: measured value and its standard error [m]; None: free in
-    [0, 1]."""
-
-    value: FloatArray
-    stderr: FloatArray
-
-
-def posterior(
-    compute: FloatArray,
-    design: Design,
-    y: FloatArray,
-    solution: Solution,
-    noise: Noise,
-    r0_prior: R0Prior | None = None,
-) -> Posterior:
-    """Posterior of the law for curves y [m, n] at `compute` [n], around their least-squares solution.
-
-    design: of the window's points only (no row for a measured R0: it comes as r0_prior). design.r0_known: R0
-    is the
-    solution's, without error; else it's integrated over.
-    """
-    m = len(y)
-    origin = float(design.x.mean())
-    u = design.x - origin
-    B = np.exp(solution.log_B)
-    residual = _residual(design, y, solution)
-    fitted = 3 if design.r0_known else 4
-    scale = search_scale(residual, fitted, noise)
-    if design.r0_known:
-        R0, B0, log_mid, A = solution.R0[:, None], B[:, None], solution.log_mid[:, None], solution.A[:, None]
-    else:
-        R0 = _r0_grid(design, solution, scale, r0_prior)
-        A, B0, log_mid = _refit_at(design, y, solution, R0)
-    k = R0.shape[1]
-    flat = Problem(
-        u=u,
-        weight=design.weight,
-        compute=compute,
-        y=np.repeat(y, k, axis=0),
-        R0=R0.ravel(),
-        noise=noise,
-        r0_fitted=not design.r0_known,
-        unit=np.repeat(scale, k),
-        prior=None if design.prior is None else np.array(design.prior[:4]) - np.array([0, 0, origin, 0]),
-        prior_sigma=None if design.prior is None else np.full(m * k, design.prior[4]),
-    )
-    c = B0 * (log_mid - origin)
-    found = march(flat, A.ravel(), B0.ravel(), c.ravel(), np.repeat(scale, k))
-    shape = (m, k, found.A.shape[-1])
-    nodes, log_density = found.A.reshape(shape), found.log_density.reshape(shape)
-    half = 0.5 * found.r0_volume.reshape(shape)
-    if r0_prior is not None and k > 1:
-        log_density = (
-            log_density - 0.5 * (((R0 - r0_prior.value[:, None]) / r0_prior.stderr[:, None]) ** 2)[..., None]
-        )
-    priors = np.stack([log_density, log_density + half] if k > 1 and r0_prior is None else [log_density])
-    density = np.exp(priors - priors.max((-1, -2), keepdims=True))
-    if k > 1:
-        density = density * _trapezoid_weights(R0)[..., None]
-    total = (0.5 * (density[..., 1:] + density[..., :-1]) * np.diff(nodes, axis=-1)).sum((-1, -2))
-    density = density / np.maximum(total, 1e-300)[..., None, None]
-    return Posterior(
-        nodes, R0, density, found.centre.reshape(*shape, 2), found.spread.reshape(*shape, 2, 2), origin
-    )
-
-
-def _residual(design: Design, y: FloatArray, solution: Solution) -> FloatArray:
-    g = expit(np.exp(solution.log_B)[:, None] * (design.x - solution.log_mid[:, None]))
-    return design.weight * (y - solution.R0[:, None] - (solution.A - solution.R0)[:, None] * g)
-
-
-def _r0_grid(design: Design, solution: Solution, scale: FloatArray, r0_prior: R0Prior | None) -> FloatArray:
-    """Values of R0 to march at [m, K]: its standard deviation from the linearised fit, cut off at 0 and at
-    the curve."""
-    B = np.exp(solution.log_B)[:, None]
-    distance = design.x - solution.log_mid[:, None]
-    g = expit(B * distance)
-    gain = np.maximum(solution.A - solution.R0, 0.01)[:, None]
-    slope = gain * g * (1 - g)
-    columns = design.weight * np.stack([1 - g, g, slope * B * distance, -slope * B], 1)
-    information = columns @ columns.transpose(0, 2, 1) / scale[:, None, None] ** 2
-    if r0_prior is not None:
-        information[:, 0, 0] += r0_prior.stderr**-2
-    ridge = 1e-9 * np.einsum("mii->mi", information) + 1e-12
-    sd = np.sqrt(np.maximum(np.linalg.inv(information + ridge[:, :, None] * np.eye(4))[:, 0, 0], 1e-10))
-    first = solution.R0 + (solution.A - solution.R0) * g[:, 0]
-    low = np.clip(solution.R0 - R0_REACH * sd, 0.0, 1.0)
-    high = np.minimum(
-        solution.R0 + R0_REACH * sd, np.maximum(first + 2 * scale / design.weight[0], low + 1e-4)
-    )
-    high = np.clip(high, low + 1e-4, np.maximum(solution.A - 1e-3, low + 1e-4))
-    return low[:, None] + (high - low)[:, None] * np.linspace(0, 1, R0_NODES)
-
-
-def _refit_at(
-    design: Design, y: FloatArray, solution: Solution, R0: FloatArray
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Least squares at every given R0 [m, K], started from the joint solution: A, B, log C_mid [m, K]."""
-    k = R0.shape[1]
-    known = Design(design.x, design.weight, True, design.prior)
-    at = polish(
-        known,
-        np.repeat(y, k, 0),
-        R0.ravel(),
-        np.repeat(solution.log_B, k),
-        np.repeat(solution.log_mid, k),
-        steps=12,
-    )
-    return at.A.reshape(R0.shape), np.exp(at.log_B).reshape(R0.shape), at.log_mid.reshape(R0.shape)
-
-
-def _trapezoid_weights(grid: FloatArray) -> FloatArray:
-    step = np.diff(grid, axis=-1)
-    weights = np.zeros_like(grid)
-    weights[:, 1:] += step / 2
-    weights[:, :-1] += step / 2
-    return weights

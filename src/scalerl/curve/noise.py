@@ -1,10 +1,8 @@
 """The noise of a curve: evaluation noise of known size, training noise on top, correlated along the run.
 
-Total noise of point i is sigma * e_i / w_i: w_i = 1 / relative sd (from the evaluation's counts, else 1), e
-a first-order
-autoregression in compute whose correlation at one median spacing is rho. sigma and rho aren't known: the
-posterior
-integrates over both (posterior.py), sigma in closed form, rho on a grid.
+Total noise of point i is sigma * e_i / w_i: w_i = 1 / relative sd (from the evaluation's counts, else 1), e a
+first-order autoregression in compute whose correlation at one median spacing is rho. sigma and rho aren't
+known: the posterior integrates over both (posterior.py), sigma in closed form, rho on a grid.
 """
 
 from __future__ import annotations

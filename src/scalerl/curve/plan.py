@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from scalerl.curve.identify import ar1_noise
-from scalerl.curve.mixture import posterior
+from scalerl.curve.integrate import posterior
 from scalerl.curve.noise import Noise
 from scalerl.curve.sigmoid import Law, gain_share, sigmoid
 from scalerl.curve.varpro import Design, least_squares
@@ -25,8 +25,7 @@ class Plan:
     gives.
 
     half_width: of the 90% interval of A, expected; completions: evaluation completions in all; share: of
-    simulated runs
-    whose interval of A is within the wanted margin (NaN where it wasn't simulated).
+    simulated runs whose interval of A is within the wanted margin (NaN where it wasn't simulated).
     """
 
     prompts: int
@@ -58,12 +57,9 @@ def plan_eval(
     """Plans that reach the margin, cheapest in completions first; the first is checked by simulation.
 
     law: the guessed curve. until: the budget (None: 4, 8 and 16 C_mid are tried). start: first evaluation
-    after step 0
-    (default a twentieth of the budget). training_sd, correlation: noise beyond the evaluation's own.
-    pass_spread: share
-    of p (1 - p) that is spread between prompts and so doesn't vary between evaluations of the same prompts
-    (0: the
-    binomial bound). Empty when no plan reaches the margin.
+    after step 0 (default a twentieth of the budget). training_sd, correlation: noise beyond the evaluation's
+    own. pass_spread: share of p (1 - p) that is spread between prompts and so doesn't vary between
+    evaluations of the same prompts (0: the binomial bound). Empty when no plan reaches the margin.
     """
     if not 0 < margin < 0.5:
         raise UserError(f"margin {margin:g}: give a half-width of A between 0 and 0.5, for example 0.02")

@@ -36,8 +36,7 @@ def plot_run(
     dashed beyond.
 
     series: all points; fit: None draws the points only; until: compute up to which the line goes (default:
-    the last
-    point); band: the interval of the curve at `level`, shaded. Returns the axes (log compute).
+    the last point); band: the interval of the curve at `level`, shaded. Returns the axes (log compute).
     """
     ax = new_axes() if ax is None else ax
     points = series.take(series.compute > 0)

@@ -50,8 +50,8 @@ def plot_linearised(
     (Fig. 7).
 
     common_A: the ceiling that every run is refitted with (default: the mean of their A); points outside (R0,
-    A) have
-    no place on this axis and are left out. Lines are drawn at C_mid = 1 so that only the slope differs.
+    A) have no place on this axis and are left out. Lines are drawn at C_mid = 1 so that only the slope
+    differs.
     """
     ax = new_axes(5.4, 3.8) if ax is None else ax
     A = float(np.mean([one.A for one in fits.values()])) if common_A is None else common_A

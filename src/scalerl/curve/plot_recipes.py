@@ -22,8 +22,7 @@ def plot_recipes(
     line.
 
     fits: recipe name -> its fit or fits (seeds share colour and marker). The line is solid over the window,
-    dashed
-    beyond it to `until` (default: the last evaluation), and is labelled with the mean A of the recipe.
+    dashed beyond it to `until` (default: the last evaluation), and is labelled with the mean A of the recipe.
     """
     ax = new_axes(6.2, 4.0) if ax is None else ax
     groups = {name: [value] if isinstance(value, Fit) else list(value) for name, value in fits.items()}

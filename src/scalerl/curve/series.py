@@ -28,10 +28,10 @@ class Series:
     """Pass rate against compute, cleaned: what every function of `scalerl.curve` works on.
 
     compute: float64 [n], strictly increasing, > 0 except maybe the first (0: the evaluation before RL).
-    pass_rate: float64 [n], in [0, 1].
-    stderr: float64 [n] or None: standard deviation of the evaluation noise of each point, in pass rate.
-    stderr_kind: 'per-prompt' (sampling part at fixed prompts, from counts) or 'binomial' (an upper bound).
-    r0, r0_stderr: pass rate before RL and its standard error, where it was measured.
+    pass_rate: float64 [n], in [0, 1]. stderr: float64 [n] or None: standard deviation of the evaluation noise
+    of each point, in pass rate. stderr_kind: 'per-prompt' (sampling part at fixed prompts, from counts) or
+    'binomial' (an upper bound). r0, r0_stderr: pass rate before RL and its standard error, where it was
+    measured.
     """
 
     compute: FloatArray

@@ -57,8 +57,7 @@ def grid_fit_fast(
     [m].
 
     The equivalent of `grid_fit` for thousands of curves (checked against it in the tests): for each cell the
-    best B
-    in (0.02, 30) from 1.0, so never above what curve_fit finds there.
+    best B in (0.02, 30) from 1.0, so never above what curve_fit finds there.
     """
     x = np.log(compute)
     u = x[None, :] - np.log(c_mid_grid)[:, None]  # [cells of C_mid, n]

@@ -2,22 +2,18 @@
 several pairs.
 
 With seeds: s, the standard deviation of the fitted A between seeds, pooled over recipes (it holds each fit's
-own error
-already), df = seeds - recipes. With one seed each: a prior spread of 0.01 (worth 8 seeds) plus the fits' own
-errors.
+own error already), df = seeds - recipes. With one seed each: a prior spread of 0.01 (worth 8 seeds) plus the
+fits' own errors.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.stats import t as student
-
-if TYPE_CHECKING:
-    from scalerl.curve.comparison import Recipe
 
 PRIOR_SPREAD = 0.010
 PRIOR_DEGREES = 8
@@ -31,11 +27,13 @@ class Spread:
     degrees: int
     source: str
 
-    def error_of_difference(self, a: Recipe, b: Recipe) -> float:
-        """Standard error of the difference of two recipes' mean A."""
+    def error_of_difference(self, first: Sequence[float], second: Sequence[float]) -> float:
+        """Standard error of the difference of two recipes' mean A, from the errors of each recipe's fits."""
         if self.source == "seeds":
-            return self.sd * float(np.sqrt(1 / len(a.fits) + 1 / len(b.fits)))
-        own = [recipe.error_of_mean("A") ** 2 + self.sd**2 / len(recipe.fits) for recipe in (a, b)]
+            return self.sd * float(np.sqrt(1 / len(first) + 1 / len(second)))
+        own = [
+            np.sum(np.square(group)) / len(group) ** 2 + self.sd**2 / len(group) for group in (first, second)
+        ]
         return float(np.sqrt(sum(own)))
 
     def quantile(self, level: float) -> float:
@@ -47,12 +45,13 @@ class Spread:
         return float(2 * student.sf(abs(difference) / max(error, 1e-12), self.degrees))
 
 
-def pooled_spread(values: Sequence[Sequence[float]], errors: Sequence[float] = ()) -> Spread:
+def pooled_spread(values: Sequence[ArrayLike]) -> Spread:
     """Pool the between-seed variance of A over recipes; the prior spread where no recipe has two seeds."""
-    degrees = sum(len(group) - 1 for group in values)
+    groups = [np.asarray(group, dtype=np.float64) for group in values]
+    degrees = sum(len(group) - 1 for group in groups)
     if degrees == 0:
         return Spread(PRIOR_SPREAD, PRIOR_DEGREES, "prior")
-    total = sum(float(np.sum((np.asarray(group) - np.mean(group)) ** 2)) for group in values)
+    total = sum(float(np.sum((group - group.mean()) ** 2)) for group in groups)
     return Spread(float(np.sqrt(total / degrees)), degrees, "seeds")
 
 

@@ -1,10 +1,8 @@
 """Weighted least squares of Eq. 1 by variable projection, many curves at once.
 
 Given (log B, log C_mid) Eq. 1 is linear in (R0, A): R = R0 (1 - g) + A g. So the search is over two
-dimensions only: a
-coarse grid over both (one matrix product for all curves) finds the basin, a damped Gauss-Newton polish on
-the projected
-residual finds its bottom. A stays in [R0, 1], R0 in [0, 1].
+dimensions only: a coarse grid over both (one matrix product for all curves) finds the basin, a damped
+Gauss-Newton polish on the projected residual finds its bottom. A stays in [R0, 1], R0 in [0, 1].
 """
 
 from __future__ import annotations
@@ -30,10 +28,9 @@ class Design:
     """What all curves of a batch share.
 
     x: log compute [n]; weight: 1 / relative noise sd [n]; r0_known: R0 is given and not fitted; prior:
-    penalty (mean_b,
-    sd_b, mean_m, sd_m, sigma) on log B and log C_mid, sigma the weighted residual sd that sets its strength,
-    or None.
-    A measured R0 is one more row at x = BEFORE_RL, with weight (noise sd / its standard error).
+    penalty (mean_b, sd_b, mean_m, sd_m, sigma) on log B and log C_mid, sigma the weighted residual sd that
+    sets its strength, or None. A measured R0 is one more row at x = BEFORE_RL, with weight (noise sd / its
+    standard error).
     """
 
     x: FloatArray
@@ -125,10 +122,9 @@ def penalty(design: Design, log_B: FloatArray, log_mid: FloatArray) -> FloatArra
 
 @dataclass(frozen=True)
 class Starts:
-    """Where to polish from, for m curves: the best cell of the grid (log_B, log_mid [m]), and the best of
-    the other kind
-    (A at its bound or not) for the curves `doubtful` [m] where it comes close: the bound can hide a second
-    basin.
+    """Where to polish from, for m curves: the best cell of the grid (log_B, log_mid [m]), and the best of the
+    other kind (A at its bound or not) for the curves `doubtful` [m] where it comes close: the bound can hide
+    a second basin.
     """
 
     log_B: FloatArray

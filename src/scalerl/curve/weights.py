@@ -12,8 +12,7 @@ from scalerl.curve.series import FloatArray, StderrKind
 @dataclass(frozen=True)
 class Weights:
     """weight [n]: 1 / relative noise sd; sigma_floor: least noise sd of a point of weight 1; training_sd:
-    noise beyond
-    the evaluation's."""
+    noise beyond the evaluation's."""
 
     weight: FloatArray
     sigma_floor: float
@@ -25,10 +24,8 @@ def weigh(stderr: FloatArray | None, kind: StderrKind | None, residual_sd: float
     residuals.
 
     The variance of a point is its evaluation variance plus a training variance that all points share: what
-    the
-    residuals show beyond the evaluation noise. A binomial stderr is an upper bound (the same prompts are
-    asked each
-    time), so it shapes the weights but sets no floor; one from per-prompt counts does.
+    the residuals show beyond the evaluation noise. A binomial stderr is an upper bound (the same prompts are
+    asked each time), so it shapes the weights but sets no floor; one from per-prompt counts does.
     """
     if stderr is None or not (stderr > 0).any():
         count = 0 if stderr is None else len(stderr)
