@@ -221,3 +221,18 @@ def test_real_wandb_offline_run(tmp_path):
     )
     folder = next((tmp_path / "wandb").glob("offline-run-*"))
     assert scalerl.load(folder).curve().pass_rate.tolist() == [0.1, 0.2, 0.3, 0.4, 0.5]
+
+
+def test_fit_verb_says_what_it_took_from_a_log(tmp_path):
+    from scalerl.cli.fit import fit
+
+    result = run_cli(fit, trainer_state(tmp_path), "--y", "eval_reward", "--json")
+    assert result.exit_code == 0, result.output
+    source = json.loads(result.output)["source"]
+    assert (source["format"], source["x"], source["y"], source["points"], source["dropped"]) == (
+        "transformers trainer_state.json",
+        "num_tokens",
+        "eval_reward",
+        12,
+        {},
+    )
