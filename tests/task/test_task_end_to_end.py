@@ -127,7 +127,8 @@ def test_two_steps_then_eval_of_the_checkpoints(tmp_path, files, model):
     assert rows[0]["per_prompt"]["sampled"] == [2, 2, 2]
     loaded = scalerl.load(run)
     assert loaded.sets["easy"] == 2
-    assert len(loaded.curve(set="easy").pass_rate) == 2
+    assert [e.step for e in loaded.evaluations if e.set == "easy"] == [1, 2]
+    assert len(loaded.curve(set="easy", axis="steps").pass_rate) == 2
 
 
 def test_eval_says_what_is_wrong(tmp_path, model):

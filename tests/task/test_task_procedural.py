@@ -245,11 +245,11 @@ def test_evaluate_counts_truncated_as_wrong_and_asks_failed_verifiers_again(tmp_
     assert [p.k for p in result.summary.pass_at_k] == [1, 2, 3]
     assert len(evaluate(found, prompter, sampler, 3, most_prompts=2).counts.passed) == 2
 
-    calls = types.SimpleNamespace(count=0)
+    calls, verifier = types.SimpleNamespace(count=0), found.verifier
 
     def flaky(examples, texts):
         calls.count += 1
-        real = found.verifier(examples, texts)
+        real = verifier(examples, texts)
         return [None, *real[1:]] if calls.count == 1 else real
 
     object.__setattr__(found, "verifier", flaky)
