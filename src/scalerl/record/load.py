@@ -173,6 +173,7 @@ def _of_found(item: Found, wanted: Wanted, options: Options, alone: bool) -> dic
     inner = _of_log(item.path, item.read(wanted), options)
     if alone:
         return inner
+    _demand_rates(inner)
     return {item.name + (f" {run}" if run else ""): make for run, make in inner.items()}
 
 

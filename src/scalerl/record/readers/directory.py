@@ -41,7 +41,7 @@ def look_into(path: Path) -> list[Found]:
         inside = _as_run(folder, folder.name)
         if inside is not None:
             found.append(inside)
-    found += [_log(item) for item in sorted(path.iterdir()) if item.is_file() and item.suffix in _SUFFIXES]
+    found += [_log(item) for item in sorted(path.iterdir()) if _is_log(item)]
     if not found:
         raise UserError(
             f"{path}: no run in this folder (no run.json, trainer_state.json, metrics.jsonl, events, ...)"
@@ -77,6 +77,11 @@ def _log(path: Path, name: str | None = None) -> Found:
 def _is_plain_folder(item: Path) -> bool:
     """No hidden folder, and no link: W&B's latest-run points to a run that is there anyway."""
     return item.is_dir() and not item.is_symlink() and not item.name.startswith(".")
+
+
+def _is_log(item: Path) -> bool:
+    """A loose file that may be a run; W&B's own debug logs aren't."""
+    return item.is_file() and item.suffix in _SUFFIXES and not item.name.startswith((".", "debug"))
 
 
 def _number(name: str) -> int:
