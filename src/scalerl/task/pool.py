@@ -23,6 +23,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
+from scalerl.errors import UserError
 from scalerl.task import pool_worker
 
 Job = tuple[str, tuple[Any, ...]]  # ("module:function", arguments)
@@ -178,11 +179,16 @@ class KillablePool:
         """A fresh worker from the template; a template that died is started anew, once."""
         if self._template is None or self._template.poll() is not None:
             self._start_template()
+        with suppress(OSError, EOFError):
+            return self._ask_template()
+        self._start_template()
         try:
             return self._ask_template()
         except (OSError, EOFError):
-            self._start_template()
-            return self._ask_template()
+            raise UserError(
+                f"worker processes can't start; see what this says: "
+                f"python -c 'import {', '.join(self.preload)}'"
+            ) from None
 
     def _ask_template(self) -> _Worker:
         assert self._control is not None

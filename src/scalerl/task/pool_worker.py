@@ -92,7 +92,6 @@ def _become_worker(channel: socket.socket, memory_bytes: int, guarded: bool) -> 
 
 def template(control: socket.socket, memory_bytes: int, guarded: bool) -> None:
     """Fork one worker for each file descriptor that the parent sends; answer with its process id."""
-    _die_with_parent()
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # workers are reaped by the kernel
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's business: it hangs up
     while True:
