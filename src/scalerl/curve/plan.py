@@ -57,13 +57,14 @@ def plan_eval(
 ) -> list[Plan]:
     """Plans that should reach the margin, cheapest in completions first; empty when none does.
 
-    The linearised fit sorts out the candidates; it is optimistic where A is barely known, so the cheapest ones are
-    simulated until one is within the margin in 80% of runs: that one comes first, those after it cost more.
+    The linearised fit sorts out the candidates; it is optimistic where A is barely known, so the cheapest
+    ones are simulated until one is within the margin in 80% of runs: that one comes first, those after it
+    cost more.
 
-    law: the guessed curve. until: the budget (None: 4, 8 and 16 C_mid are tried). start: first evaluation after
-    step 0 (default a twentieth of the budget). training_sd, correlation: noise beyond the evaluation's own.
-    pass_spread: share of p (1 - p) that is spread between prompts and so doesn't vary between evaluations of the
-    same prompts (0: the binomial bound).
+    law: the guessed curve. until: the budget (None: 4, 8 and 16 C_mid are tried). start: first evaluation
+    after step 0 (default a twentieth of the budget). training_sd, correlation: noise beyond the
+    evaluation's own. pass_spread: share of p (1 - p) that is spread between prompts and so doesn't vary
+    between evaluations of the same prompts (0: the binomial bound).
     """
     if not 0 < margin < 0.5:
         raise UserError(f"margin {margin:g}: give a half-width of A between 0 and 0.5, for example 0.02")
