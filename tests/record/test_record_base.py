@@ -239,6 +239,13 @@ def test_same_as_ignores_timings_and_start_and_names_a_difference(tmp_path):
     assert a.difference(scalerl.load(tmp_path / "b")) == "step row 0: reward: 0.5 against 0.6"
 
 
+def test_options_for_foreign_logs_are_refused_for_a_record(tmp_path):
+    RunWriter.create(tmp_path / "r", header())
+    assert scalerl.load(tmp_path / "r" / "run.json", scale="unit").name == "a"
+    with pytest.raises(UserError, match="--scale, --devices is for other trainers' logs"):
+        scalerl.load(tmp_path / "r", scale="percent", devices="8")
+
+
 def test_to_frame(tmp_path):
     writer = RunWriter.create(tmp_path / "r", header())
     writer.evaluation(evaluation(2, 0.5))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 from scalerl.errors import UserError
@@ -41,7 +41,7 @@ def load(
     """
     options = Options(x, y, group, scale, devices, params, restart)
     place, picked = _split_pick(str(path))
-    if (record := native_at(place)) is not None:
+    if (record := native_at(place, options)) is not None:
         return load_record(record)
     runs = _foreign(place, options, picked)
     if len(runs) > 1:
@@ -70,19 +70,30 @@ def load_all(
     """All runs of a file or a folder, by name; options as for `load`. One run gives one entry."""
     options = Options(x, y, group, scale, devices, params, restart)
     place, picked = _split_pick(str(path))
-    if (record := native_at(place)) is not None:
+    if (record := native_at(place, options)) is not None:
         run = load_record(record)
         return {run.name: run}
     return _all_usable(place, _foreign(place, options, picked))
 
 
-def native_at(place: str) -> Path | None:
-    """The folder of a scalerl run record, named itself or by its run.json; None for anything else."""
+def native_at(place: str, options: Options) -> Path | None:
+    """The folder of a scalerl run record, named itself or by its run.json; None for anything else.
+
+    A record knows its own fields: options that are for other trainers' logs are refused, not ignored.
+    """
     if place.startswith("wandb:"):
         return None
     path = Path(place)
     folder = path.parent if path.name == "run.json" else path
-    return folder if is_record(folder) else None
+    if not is_record(folder):
+        return None
+    said = [name for name, value in asdict(options).items() if value not in (None, "unit")]
+    if said:
+        flags = ", ".join(f"--{name}" for name in said)
+        raise UserError(
+            f"{place}: a run record of scalerl's own; {flags} is for other trainers' logs: leave it away"
+        )
+    return folder
 
 
 def _all_usable(place: str, runs: dict[str, _Later | _Record]) -> dict[str, Run]:
