@@ -4,7 +4,7 @@
 # fmt: off
 
 GREP = """
-import os, re
+import os, re, sys
 found = []
 def look(path):
     try:
@@ -37,10 +37,10 @@ PROGRAMS = {
     "segmentation fault": "import ctypes\nctypes.string_at(0)",
     "says all tests passed": "print('All tests passed')\nprint('{\"passed\": true, \"reward\": 1.0}')",
     "claims the exit code": "import os\nfor fd in range(3, 64):\n    try: os.write(fd, b'{\"exit-code\": 0}\\n')\n    except OSError: pass",
-    "finds the answer in files": GREP + "for root, dirs, files in os.walk('/'):\n    if root.startswith(('/proc', '/sys', '/usr', '/root', '/opt', '/dev')): continue\n    for name in files: look(os.path.join(root, name))\nprint(found[0].decode() if found else 'none')",
+    "finds the answer in files": GREP + "for root, dirs, files in os.walk('/'):\n    if root.startswith(('/proc', '/sys', '/usr', '/opt', '/dev', sys.base_prefix)): continue\n    for name in files: look(os.path.join(root, name))\nprint(found[0].decode() if found else 'none')",
     "finds the answer in memory": GREP + "for pid in os.listdir('/proc'):\n    for name in ('mem', 'environ', 'cmdline', 'stack'): look(f'/proc/{pid}/{name}')\n    for fd in range(64): look(f'/proc/{pid}/fd/{fd}')\nprint(found[0].decode() if found else 'none')",
     "traces its parent": "import ctypes, os\nlibc = ctypes.CDLL(None)\nprint('SECRET-0' if libc.ptrace(16, 1, 0, 0) == 0 else 'no')",
-    "writes outside": "import os\nfor p in ('/marker-scalerl', '/usr/marker-scalerl', '/tmp/marker-scalerl', '/root/marker-scalerl', '/dev/marker-scalerl', '/sandbox/main.py', os.path.expanduser('~/marker-scalerl')):\n    try: open(p, 'w').write('1')\n    except OSError: pass",
+    "writes outside": "import os\nfor p in ('/marker-scalerl', '/usr/marker-scalerl', '/tmp/marker-scalerl', '/home/marker-scalerl', '/dev/marker-scalerl', '/sandbox/main.py', os.path.expanduser('~/marker-scalerl')):\n    try: open(p, 'w').write('1')\n    except OSError: pass",
     "opens sockets": "import socket\nfor address in (('127.0.0.1', 22), ('10.0.0.1', 80), ('8.8.8.8', 53)):\n    s = socket.socket()\n    s.settimeout(1)\n    s.connect(address)\n    print('SECRET-0')",
     "becomes root": "import os\nos.setuid(0)\nprint('SECRET-0')",
     "makes namespaces": "import ctypes\nlibc = ctypes.CDLL(None)\nprint('SECRET-0' if libc.unshare(0x10000000) == 0 else 'no')",
