@@ -10,8 +10,6 @@ from scalerl.loop.profile import Profile
 from scalerl.recipe.recipe import Recipe
 
 Count = Annotated[int, Field(ge=1)]
-SOURCE_TOKENS = 12288 + 2048
-"""Thinking and answer, at most, in the source's runs (method.md, section 4)."""
 
 
 class _Settings(BaseModel):
@@ -47,6 +45,10 @@ class EngineSettings(_Settings):
     """Completions decoded together."""
     micro_batch_tokens: Count = 8192
     """Completion tokens in one forward and backward pass of the trainer."""
+    processes: Literal[1, 2] = 1
+    """2: a generator process beside the trainer's, by the wall clock; two such runs aren't equal."""
+    generator_device: str | None = None
+    """The generator's device, with 2 processes; None: the trainer's."""
     recompute_kv_on_update: bool = False
     """Rebuild the KV cache of completions in flight under new weights; off: it stays, stale (the source)."""
 
@@ -58,13 +60,6 @@ class SimulatedClock(_Settings):
     """The cluster's figures, whole: a run doesn't change when a profile that ships does."""
     tokens_per_token: Count
     """Simulated tokens that one real token stands for."""
-
-
-def simulated_clock(profile: Profile, recipe: Recipe) -> SimulatedClock:
-    """Return a clock on which the recipe's longest completion is as long as the source's, 14,336 tokens."""
-    return SimulatedClock(
-        profile=profile, tokens_per_token=max(1, round(SOURCE_TOKENS / recipe.max_completion_tokens))
-    )
 
 
 class RunConfig(_Settings):

@@ -13,6 +13,7 @@ from scalerl.loop.local import LocalLoop
 from scalerl.loop.record_lock import lock_record
 from scalerl.loop.setup import build_engine, build_learner, build_schedule, open_record, set_threads
 from scalerl.loop.simulated import SimulatedLoop, build_simulated_loop
+from scalerl.loop.split import SplitLoop, build_split_loop
 from scalerl.record.schema import parse_header
 from scalerl.record.write import RunWriter
 
@@ -36,8 +37,12 @@ def train_run(config: RunConfig, path: Path, listener: Listener) -> None:
         loop.run()
 
 
-def build_loop(config: RunConfig, learner: Learner) -> LocalLoop | SimulatedLoop:
-    """Return the loop that the config's clock asks for."""
+def build_loop(config: RunConfig, learner: Learner) -> LocalLoop | SimulatedLoop | SplitLoop:
+    """Return the loop that the config's clock and processes ask for."""
+    if config.clock and config.engine.processes > 1:
+        raise UserError("engine.processes: 2 goes by the wall clock; drop it or `clock`")
+    if config.engine.processes > 1:
+        return build_split_loop(config, learner)
     if config.clock:
         return build_simulated_loop(config, config.clock, learner)
     engine = build_engine(config, learner.trainer.policy, learner.assembly.prompter)
