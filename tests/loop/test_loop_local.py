@@ -64,7 +64,7 @@ def test_a_seed_gives_the_same_run_bit_for_bit(model, tmp_path, schedule):
 def test_another_seed_gives_another_run(model, tmp_path):
     a = run(tmp_path / "a", plain(model))
     b = run(tmp_path / "b", plain(model).model_copy(update={"seed": 1}))
-    assert [row["pass_rate"] for row in a.steps] != [row["pass_rate"] for row in b.steps]
+    assert [row["mean_length"] for row in a.steps] != [row["mean_length"] for row in b.steps]
 
 
 @pytest.mark.parametrize("schedule", [Pipeline(k=2), PpoOffPolicy(k=3)])
@@ -77,7 +77,7 @@ def test_a_crashed_run_goes_on_to_the_same_record(model, tmp_path, schedule, cra
     listener = Silent()
     listener.on_event = lambda kind, message: said.append(kind)
     resumed = run(tmp_path / "cut", plain(model, schedule), listener)
-    assert said == ["resume"]
+    assert [kind for kind in said if kind != "no effect"] == ["resume"]
     assert resumed.evaluations == whole.evaluations
     assert resumed.steps == whole.steps
     for name, weight in weights(tmp_path / "cut", 8).items():
@@ -86,7 +86,7 @@ def test_a_crashed_run_goes_on_to_the_same_record(model, tmp_path, schedule, cra
 
 def test_it_learns(model, tmp_path):
     recorded = run(tmp_path / "a", plain(model).model_copy(update={"steps": 30}))
-    rates = [row["pass_rate"] for row in recorded.steps]
+    rates = [row["pass_rate"] for row in recorded.steps if "pass_rate" in row]
     assert np.mean(rates[-5:]) > np.mean(rates[:5]) + 0.2
 
 

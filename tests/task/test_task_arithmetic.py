@@ -69,7 +69,7 @@ def test_training_and_held_out_share_no_prompt():
 
 def test_impossible_sizes_are_refused():
     with pytest.raises(UserError, match="distinct chains"):
-        arithmetic_task(train_prompts=1000, held_out_prompts=10, max_operations=1)
+        arithmetic_task(train_prompts=2000, held_out_prompts=10, max_operations=1)
     with pytest.raises(UserError, match="max_operations=0"):
         arithmetic_task(max_operations=0)
     with pytest.raises(UserError, match="held_out_prompts=0"):

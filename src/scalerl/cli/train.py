@@ -67,15 +67,13 @@ def _config(
 ) -> RunConfig:
     from scalerl.loop.config_file import load_run_config, run_config_from
     from scalerl.recipe.custom import resolve_user_files
-    from scalerl.recipe.load import load_recipe
     from scalerl.recipe.overrides import apply_overrides
-    from scalerl.study.quickstart import at_quickstart_sizes, quickstart_config
+    from scalerl.study.quickstart import quickstart_config, quickstart_recipe
 
     if path is not None:
         config = load_run_config(path)
     else:
-        small = at_quickstart_sizes(load_recipe(recipe))
-        config = quickstart_config(small, name=out.name, seed=0)
+        config = quickstart_config(quickstart_recipe(recipe), name=out.name, seed=0)
     if overrides:
         chosen["recipe"] = resolve_user_files(apply_overrides(config.recipe, overrides), Path.cwd())
     return run_config_from({**dict(config), **chosen}, str(path or "the command line"))

@@ -28,7 +28,7 @@ from scalerl.record.schema import Devices, RunHeader
 from scalerl.record.write import RunWriter
 from scalerl.task.build import build_prompter, build_task
 from scalerl.task.curriculum import build_curriculum
-from scalerl.task.protocol import Prompter, Task
+from scalerl.task.protocol import Example, Prompter, Task
 
 Engine = TypeVar("Engine", bound=TorchEngine)
 QUICKSTART = "quickstart"
@@ -90,7 +90,7 @@ def build_learner(
     folder = model_folder(config)
     prompter = build_prompter(config.task, folder)
     policy = load_policy(weights_folder or folder, config.device, config.dtype)
-    examples = {example.id: example for example in task.train}
+    examples = _short_enough(task, prompter, config.recipe.sizes.max_prompt_tokens, listener)
     for reason in no_op_axes(
         config.recipe, model_dtype=config.dtype, training_prompts=len(examples), steps=config.steps
     ).values():
@@ -116,6 +116,16 @@ def build_learner(
         writer,
         listener,
     )
+
+
+def _short_enough(task: Task, prompter: Prompter, most: int, listener: Listener) -> dict[str, Example]:
+    """Return the training examples by id, without those whose prompt is longer than the recipe allows."""
+    kept = {example.id: example for example in task.train if len(prompter.encode(example)) <= most}
+    if dropped := len(task.train) - len(kept):
+        listener.on_event("data", f"{dropped} training prompts of more than {most} tokens are left out")
+    if not kept:
+        raise UserError(f"sizes.max_prompt_tokens={most}: every training prompt is longer; raise it")
+    return kept
 
 
 def held_out_hash(task: Task) -> str:

@@ -15,7 +15,7 @@ from scalerl.task.arithmetic_teacher import Teacher, TeacherSettings
 from scalerl.task.protocol import Prompter
 from scalerl.task.tokenizer import SymbolTokenizer
 
-MIN_OPERATIONS, MAX_OPERATIONS = 1, 10
+MIN_OPERATIONS, MAX_OPERATIONS = 1, 8
 
 
 def quickstart_policy(tokenizer: SymbolTokenizer, seed: int) -> Policy:

@@ -50,9 +50,9 @@ def write_report(name: str, results: Sequence[RunResult], folder: Path, fraction
 
 def _legend(unit: str) -> str:
     text = (
-        f"Compute is in {unit}. Forecast and observed are means over the last quarter of the compute; the fit "
-        "saw the first part only. Dots: evaluations in the fitted window; solid line: the fitted law; dashed: "
-        "its forecast; crosses: what then happened."
+        f"Compute is in {unit}. Forecast and observed are means over the last quarter of it; the fit saw the "
+        "first part only. Dots: evaluations in the fitted window; solid line: the fitted law; dashed: its "
+        "forecast; crosses: what then happened."
     )
     return f'<p class="note">{html.escape(text)}</p>'
 

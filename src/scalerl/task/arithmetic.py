@@ -1,8 +1,12 @@
-"""The built-in task: chains of single-digit operations, evaluated from left to right modulo 10.
+"""The built-in task: chains of operations on a digit, evaluated from left to right modulo 10.
 
 A prompt such as `3+4ax7b-2c` is the digit 3 and three labelled operations. The thinking goes from label to
 label and writes the running value, tersely (`a7`) or with the operation (`a+47`); then `</think>`, the
 answer's digit and the end token. The verifier looks at the answer alone, and demands the whole form.
+
+Most operations are easy: `+`, `-`, `x` and a small operand, 150 cases in all. One in twenty is hard: `*27`
+multiplies by 2 and adds 7, a thousand cases, each met rarely. The easy ones are learned soon, the hard ones
+go on improving slowly: they hold a run's ceiling below 1, and a better recipe moves it.
 """
 
 from __future__ import annotations
@@ -20,8 +24,22 @@ from scalerl.task.tokenizer import CLOSE_THINKING, END, OPEN_THINKING, PAD, TIME
 
 OPERATORS = "+-x"
 OPERANDS = range(1, 6)
+HARD_OPERATOR = "*"
+HARD_OPERANDS = range(100)
+HARD_SHARE = 0.05
 LABELS = "abcdefghijkl"
-SYMBOLS = (PAD, END, OPEN_THINKING, CLOSE_THINKING, TIME_UP, *"0123456789", *OPERATORS, "=", *LABELS)
+SYMBOLS = (
+    PAD,
+    END,
+    OPEN_THINKING,
+    CLOSE_THINKING,
+    TIME_UP,
+    *"0123456789",
+    *OPERATORS,
+    HARD_OPERATOR,
+    "=",
+    *LABELS,
+)
 _COMPLETION = re.compile(rf"[^<>]*{CLOSE_THINKING}(\d){END}")
 
 
@@ -30,6 +48,12 @@ class Operation(NamedTuple):
 
     operator: str
     operand: int
+
+    @property
+    def text(self) -> str:
+        """The operation as prompts write it: `+4`, `*07`."""
+        digits = f"{self.operand:02d}" if self.operator == HARD_OPERATOR else str(self.operand)
+        return self.operator + digits
 
 
 @dataclass(frozen=True)
@@ -43,7 +67,7 @@ class Chain:
     def text(self) -> str:
         """The prompt: `3+4ax7b-2c`."""
         steps = zip(self.operations, LABELS, strict=False)
-        return str(self.start) + "".join(f"{o.operator}{o.operand}{label}" for o, label in steps)
+        return str(self.start) + "".join(f"{o.text}{label}" for o, label in steps)
 
     @property
     def answer(self) -> int:
@@ -55,20 +79,28 @@ class Chain:
 
 
 def apply(value: int, operation: Operation) -> int:
-    """Return `value operator operand` modulo 10."""
+    """Return `value operator operand` modulo 10; `*` multiplies by the tens and adds the ones."""
     operator, operand = operation
     if operator == "+":
         return (value + operand) % 10
     if operator == "-":
         return (value - operand) % 10
-    return (value * operand) % 10
+    if operator == "x":
+        return (value * operand) % 10
+    return (value * (operand // 10) + operand) % 10
 
 
 def draw_chain(rng: random.Random, min_operations: int, max_operations: int) -> Chain:
     """Draw a chain whose number of operations is uniform between the two bounds."""
     count = rng.randint(min_operations, max_operations)
-    operations = tuple(Operation(rng.choice(OPERATORS), rng.choice(OPERANDS)) for _ in range(count))
+    operations = tuple(_draw_operation(rng) for _ in range(count))
     return Chain(rng.randrange(10), operations)
+
+
+def _draw_operation(rng: random.Random) -> Operation:
+    if rng.random() < HARD_SHARE:
+        return Operation(HARD_OPERATOR, rng.choice(HARD_OPERANDS))
+    return Operation(rng.choice(OPERATORS), rng.choice(OPERANDS))
 
 
 def prompt_id(text: str) -> str:
@@ -93,8 +125,8 @@ def arithmetic_tokenizer() -> SymbolTokenizer:
 
 def arithmetic_task(
     *,
-    train_prompts: int = 6144,
-    held_out_prompts: int = 512,
+    train_prompts: int = 8192,
+    held_out_prompts: int = 320,
     min_operations: int = 1,
     max_operations: int = 8,
     seed: int = 0,

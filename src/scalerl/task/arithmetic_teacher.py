@@ -1,9 +1,7 @@
 """Demonstrations for the warm start, from a teacher whose skill differs from entry to entry.
 
 For every entry (operator, value, operand) of the operation tables the teacher is right with a probability of
-its own; that sets where RL starts and how broad its rise is. On a small share of entries it is always wrong,
-in the same way: the policy then hardly ever tries the right digit there. RL finds some of these entries,
-sooner or later, so a run's ceiling is what its exploration reaches, not something built into the task.
+its own; that sets where RL starts and how broad its rise is.
 
 Steps are written tersely or with their operation, at random: thinking has a variable length, and a policy
 that wants to finish a long chain within its budget must learn to be terse.
@@ -16,7 +14,17 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from scalerl.task.arithmetic import LABELS, OPERANDS, OPERATORS, Chain, Operation, apply, draw_chain
+from scalerl.task.arithmetic import (
+    HARD_OPERANDS,
+    HARD_OPERATOR,
+    LABELS,
+    OPERANDS,
+    OPERATORS,
+    Chain,
+    Operation,
+    apply,
+    draw_chain,
+)
 from scalerl.task.tokenizer import CLOSE_THINKING, END, OPEN_THINKING, TIME_UP
 
 
@@ -26,8 +34,6 @@ class TeacherSettings:
 
     mean_skill: float = 0.5
     skill_spread: float = 0.6
-    verbose_bonus: float = 0.0
-    hard_share: float = 0.0
     favourite_mistake: float = 0.7
     verbosity_power: float = 2.0
     interrupted_share: float = 0.05
@@ -40,19 +46,18 @@ class Teacher:
         self.settings = settings
         tables = random.Random(f"teacher's tables {seed}")
         entries = [(o, v, d) for o in OPERATORS for v in range(10) for d in OPERANDS]
-        hard = set(tables.sample(entries, round(settings.hard_share * len(entries))))
+        entries += [(HARD_OPERATOR, v, d) for v in range(10) for d in HARD_OPERANDS]
         skills = {e: tables.gauss(settings.mean_skill, settings.skill_spread) for e in entries}
-        self._skill = {e: -math.inf if e in hard else skill for e, skill in skills.items()}
+        self._right = {e: _sigmoid(skill) for e, skill in skills.items()}
         self._mistake = {e: tables.randrange(1, 10) for e in entries}
 
-    def value(self, rng: random.Random, value: int, operation: Operation, verbose: bool) -> int:
+    def value(self, rng: random.Random, value: int, operation: Operation) -> int:
         """Return the teacher's result of one operation: right, its favourite mistake, or any digit."""
         entry = (operation.operator, value, operation.operand)
-        skill = self._skill[entry] + self.settings.verbose_bonus * verbose
         right = apply(value, operation)
-        if rng.random() < _sigmoid(skill):
+        if rng.random() < self._right[entry]:
             return right
-        if skill == -math.inf or rng.random() < self.settings.favourite_mistake:
+        if rng.random() < self.settings.favourite_mistake:
             return (right + self._mistake[entry]) % 10
         return rng.randrange(10)
 
@@ -62,8 +67,8 @@ class Teacher:
         value, steps = chain.start, []
         for operation, label in zip(chain.operations, LABELS, strict=False):
             verbose = rng.random() < verbosity
-            result = self.value(rng, value, operation, verbose)
-            written = f"{operation.operator}{operation.operand}" if verbose else ""
+            result = self.value(rng, value, operation)
+            written = operation.text if verbose else ""
             steps.append(f"{label}{written}{result}")
             value = result
         prompt = f"{chain.text}={OPEN_THINKING}"
@@ -83,4 +88,4 @@ class Teacher:
 
 
 def _sigmoid(x: float) -> float:
-    return 0.0 if x == -math.inf else 1.0 / (1.0 + math.exp(-x))
+    return 1.0 / (1.0 + math.exp(-x))
