@@ -24,7 +24,7 @@ def sft(
     model: Annotated[
         Path | None, typer.Option(help="Starting model; without it: the quickstart's, new.")
     ] = None,
-    steps: Annotated[int, typer.Option(min=1, help="Optimizer steps.")] = 1000,
+    steps: Annotated[int, typer.Option(min=1, help="Optimizer steps.")] = 1100,
     demonstrations_per_step: Annotated[int, typer.Option(min=1)] = 128,
     learning_rate: Annotated[float, typer.Option(min=0.0)] = 4e-3,
     seed: Annotated[int, typer.Option(min=0)] = 0,

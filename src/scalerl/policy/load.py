@@ -114,12 +114,13 @@ def new_policy(
 def save_policy(policy: Policy, path: str | Path) -> None:
     """Write config.json and model.safetensors; the tokenizer's files are the caller's to copy."""
     Path(path).mkdir(parents=True, exist_ok=True)
-    policy.model.save_pretrained(path, safe_serialization=True)
+    with _no_progress_bar():
+        policy.model.save_pretrained(path, safe_serialization=True)
 
 
 @contextmanager
 def _no_progress_bar() -> Iterator[None]:
-    """Keep transformers from drawing its own bar for a load that takes a moment."""
+    """Keep transformers from drawing its own bar for what takes a moment."""
     from transformers.utils import logging
 
     was_enabled = logging.is_progress_bar_enabled()
