@@ -1,6 +1,6 @@
 """scalerl: a science of scaling for reinforcement learning of language models.
 
-The curve half (fit, forecast, backtest, compare) needs NumPy and SciPy only; nothing imported here imports torch.
+The curve half (fit, forecast, backtest, compare) needs NumPy and SciPy only; nothing here imports torch.
 """
 
 from __future__ import annotations

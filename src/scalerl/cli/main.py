@@ -11,8 +11,9 @@ import typer
 import scalerl
 from scalerl.errors import NoGoodAnswer, UserError
 
-# verb -> module of scalerl.cli that holds it. A module offers either `app` (a Typer with sub-verbs) or a function
-# named like the verb. Verb modules import numpy, torch and the like inside their functions, so that --help is quick.
+# verb -> module of scalerl.cli that holds it. A module offers either `app` (a Typer with sub-verbs) or a
+# function named like the verb. Verb modules import numpy, torch and the like inside their functions, so that
+# --help is quick.
 VERBS: dict[str, str] = {
     "eval": "eval",
     "fetch-model": "fetch_model",
