@@ -277,7 +277,7 @@ def test_hostile_programs_are_judged_wrong_and_leave_nothing(sandboxed, name):
     taken = time.monotonic() - start
     assert judged is not None, "a hostile program is wrong, not a failed verification"
     assert not judged.passed
-    assert taken < 3 * SMALL.wall_seconds, taken
+    assert taken < 10 * SMALL.wall_seconds, taken  # generous: other work on the machine delays the killing
     assert ours() <= before
     for place in ("/", "/usr", "/tmp", "/home", "/dev", os.path.expanduser("~"), "."):
         assert not Path(place, "marker-scalerl").exists()
