@@ -108,4 +108,6 @@ def test_mistakes_are_one_line_with_the_right_status(capsys, log, arguments, cod
     assert seen == code
     assert words in err
     assert "Traceback" not in err
-    assert len(err.strip().splitlines()) == 1
+    mistakes = [line for line in err.splitlines() if line.startswith("scalerl: ")]  # the reader says what it took
+    assert len(mistakes) == 1
+    assert err.splitlines()[-1] == mistakes[0]
