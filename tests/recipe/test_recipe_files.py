@@ -112,7 +112,7 @@ def test_mistakes_in_files_name_the_file(tmp_path, text, words):
 
 
 def test_missing_file():
-    with pytest.raises(UserError, match=r"nowhere.yaml: can't read the recipe: No such file"):
+    with pytest.raises(UserError, match=r"nowhere.yaml: can't be read: No such file"):
         load_recipe("nowhere.yaml")
 
 

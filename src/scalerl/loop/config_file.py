@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import tomllib
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-import yaml
 from pydantic import BaseModel, ValidationError
 
 from scalerl.errors import UserError
 from scalerl.loop.config import RunConfig
 from scalerl.recipe.custom import resolve_user_files
 from scalerl.recipe.load import load_recipe, recipe_from_data
+from scalerl.recipe.mapping_file import read_mapping
 from scalerl.recipe.recipe import Recipe
 
 
@@ -41,21 +40,6 @@ def run_config_from(data: dict[str, Any], where: str) -> RunConfig:
         return RunConfig.model_validate(fields)
     except ValidationError as error:
         raise config_error(error, where, RunConfig) from None
-
-
-def read_mapping(path: Path) -> dict[str, Any]:
-    """Read a YAML, TOML or JSON file that holds a mapping; UserError for anything else."""
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"{path}: can't be read: {getattr(error, 'strerror', None) or error}") from None
-    try:
-        data = tomllib.loads(text) if path.suffix == ".toml" else yaml.safe_load(text)
-    except (yaml.YAMLError, tomllib.TOMLDecodeError) as error:
-        raise UserError(f"{path}: not readable: {' '.join(str(error).split())}") from None
-    if not isinstance(data, dict):
-        raise UserError(f"{path}: a mapping of fields is wanted, found {type(data).__name__}")
-    return data
 
 
 def config_error(error: ValidationError, where: str, model: type[BaseModel]) -> UserError:

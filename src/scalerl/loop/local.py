@@ -9,13 +9,9 @@ from typing import Any
 from torch import Tensor
 
 from scalerl.generate.torch_engine import TorchEngine
-from scalerl.loop.checkpoint import write_checkpoint
 from scalerl.loop.learner import Learner
+from scalerl.loop.save import save_if_due
 from scalerl.loop.schedule import Schedule
-from scalerl.loop.setup import (
-    model_folder,
-    save_model,
-)
 
 
 class LocalLoop:
@@ -41,7 +37,7 @@ class LocalLoop:
                 self._published = copies(self.learner.trainer.policy.weights())
                 self.engine.load_weights(self._published, version)
             self.learner.evaluate_if_due()
-            self._checkpoint_if_due()
+            save_if_due(self.learner, self.state_dict)
 
     def _collect_batch(self) -> None:
         """Decode, admitting groups as the schedule allows, until a batch is there for the trainer."""
@@ -57,19 +53,6 @@ class LocalLoop:
             learner.receive(engine.step())
         seconds = time.perf_counter() - started
         learner.writer.timing({"step": learner.version, "phase": "generate", "seconds": seconds})
-
-    def _checkpoint_if_due(self) -> None:
-        learner, plan = self.learner, self.learner.config.checkpoint
-        if learner.version % plan.every_steps and not learner.done:
-            return
-        write_checkpoint(
-            learner.writer.path / "checkpoints",
-            learner.version,
-            self.state_dict(),
-            lambda folder: save_model(learner.trainer.policy, model_folder(learner.config), folder),
-            keep_last=plan.keep_last,
-            keep_every=plan.keep_every,
-        )
 
     def state_dict(self) -> dict[str, Any]:
         """The whole run: the learner's state and all that is in flight."""

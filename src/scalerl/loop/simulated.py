@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from scalerl.loop.checkpoint import write_checkpoint
 from scalerl.loop.clock import Clock
 from scalerl.loop.config import RunConfig, SimulatedClock
 from scalerl.loop.learner import Learner
+from scalerl.loop.save import save_if_due
 from scalerl.loop.schedule import Schedule
 from scalerl.loop.selective import SelectiveEngine
-from scalerl.loop.setup import build_schedule, make_engine, model_folder, save_model
+from scalerl.loop.setup import build_schedule, make_engine
 from scalerl.loop.timed_content import TimedContent
 
 
@@ -40,20 +40,7 @@ class SimulatedLoop:
         while not self.learner.done:
             reading = self.clock.advance()
             self.learner.evaluate_if_due(reading.device_hours)
-            self._checkpoint_if_due()
-
-    def _checkpoint_if_due(self) -> None:
-        learner, plan = self.learner, self.learner.config.checkpoint
-        if learner.version % plan.every_steps and not learner.done:
-            return
-        write_checkpoint(
-            learner.writer.path / "checkpoints",
-            learner.version,
-            self.state_dict(),
-            lambda folder: save_model(learner.trainer.policy, model_folder(learner.config), folder),
-            keep_last=plan.keep_last,
-            keep_every=plan.keep_every,
-        )
+            save_if_due(self.learner, self.state_dict)
 
     def state_dict(self) -> dict[str, Any]:
         """The whole run between two events: the learner's state, all that is in flight, the clock."""

@@ -13,12 +13,12 @@ from typing import Any
 
 import torch.multiprocessing
 
-from scalerl.loop.checkpoint import write_checkpoint
 from scalerl.loop.config import RunConfig
 from scalerl.loop.generator_process import Message, generate
 from scalerl.loop.learner import Learner, RunStopped
+from scalerl.loop.save import save_if_due
 from scalerl.loop.schedule import Schedule
-from scalerl.loop.setup import build_schedule, model_folder, save_model
+from scalerl.loop.setup import build_schedule
 
 _GONE: Message = ("gone",)
 _PATIENCE_SECONDS = 10.0
@@ -58,7 +58,7 @@ class SplitLoop:
                 self._take_waiting()
                 self._admit()  # so that the generator works while the trainer evaluates
                 self.learner.evaluate_if_due()
-                self._checkpoint_if_due()
+                save_if_due(self.learner, self.state_dict)
         finally:
             self.close()
 
@@ -147,19 +147,6 @@ class SplitLoop:
             self.learner.receive(message[1])
         elif message[0] == "loaded":
             self._loading = False
-
-    def _checkpoint_if_due(self) -> None:
-        learner, plan = self.learner, self.learner.config.checkpoint
-        if learner.version % plan.every_steps and not learner.done:
-            return
-        write_checkpoint(
-            learner.writer.path / "checkpoints",
-            learner.version,
-            self.state_dict(),
-            lambda folder: save_model(learner.trainer.policy, model_folder(learner.config), folder),
-            keep_last=plan.keep_last,
-            keep_every=plan.keep_every,
-        )
 
 
 def _receive(channel: Connection, inbox: queue.Queue[Message]) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import tempfile
 import time
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -34,16 +35,18 @@ def trl_steps(
 ) -> list[StepTime]:
     """Run `steps` + 1 steps of GRPOTrainer on the policy; the first, untimed, warms up."""
     trl_version()
-    from transformers import AutoTokenizer
+    from transformers import AutoTokenizer, PrinterCallback
 
     if policy.path is None:
         raise UserError("trl needs a model folder with its tokenizer")
     tokenizer = AutoTokenizer.from_pretrained(policy.path, padding_side="left")
     clock = _clock()
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)  # transformers renames options between its versions
         trainer = _trainer(
             policy, work, tokenizer, clock, seed, completions_per_micro_batch, steps + 1, folder
         )
+        trainer.remove_callback(PrinterCallback)  # it prints although logging is off
         trainer.train()
     return clock.times[1:]
 

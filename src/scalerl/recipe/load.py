@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import yaml
 from pydantic import ValidationError
 
-from scalerl.errors import UserError
 from scalerl.recipe.custom import resolve_user_files
+from scalerl.recipe.mapping_file import read_mapping
 from scalerl.recipe.mistakes import user_error
 from scalerl.recipe.named import named
 from scalerl.recipe.overrides import apply_overrides
@@ -36,7 +34,7 @@ def load_recipe(name_or_path: str | Path, overrides: Sequence[str] = ()) -> Reci
 
 
 def _read(path: Path) -> Recipe:
-    return recipe_from_data(_parse(path), str(path))
+    return recipe_from_data(read_mapping(path), str(path))
 
 
 def recipe_from_data(data: dict[str, Any], where: str) -> Recipe:
@@ -49,22 +47,6 @@ def recipe_from_data(data: dict[str, Any], where: str) -> Recipe:
         return Recipe.model_validate(data)
     except ValidationError as error:
         raise user_error(error, where) from None
-
-
-def _parse(path: Path) -> dict[str, Any]:
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise UserError(
-            f"{path}: can't read the recipe: {getattr(error, 'strerror', None) or error}"
-        ) from None
-    try:
-        data = tomllib.loads(text) if path.suffix == ".toml" else yaml.safe_load(text)
-    except (yaml.YAMLError, tomllib.TOMLDecodeError) as error:
-        raise UserError(f"{path}: not readable as a recipe: {' '.join(str(error).split())}") from None
-    if not isinstance(data, dict):
-        raise UserError(f"{path}: a recipe is a mapping of fields, found {type(data).__name__}")
-    return data
 
 
 def _merge(start: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:

@@ -8,7 +8,8 @@ from typing import Any
 from pydantic import ValidationError
 
 from scalerl.errors import UserError
-from scalerl.loop.config_file import config_error, read_mapping, run_config_from
+from scalerl.loop.config_file import config_error, run_config_from
+from scalerl.recipe.mapping_file import read_mapping
 from scalerl.study.plan import StudyPlan
 
 
