@@ -108,6 +108,8 @@ def test_mistakes_are_one_line_with_the_right_status(capsys, log, arguments, cod
     assert seen == code
     assert words in err
     assert "Traceback" not in err
-    mistakes = [line for line in err.splitlines() if line.startswith("scalerl: ")]  # the reader says what it took
+    mistakes = [
+        line for line in err.splitlines() if line.startswith("scalerl: ")
+    ]  # the reader says what it took
     assert len(mistakes) == 1
     assert err.splitlines()[-1] == mistakes[0]

@@ -223,7 +223,13 @@ def print_plans(plans: list[Plan], margin: float) -> None:
     for plan in plans:
         checked = "" if math.isnan(plan.share) else f"{plan.share:.0%} within {margin:g}"
         table.add_row(
-            str(plan.prompts), str(plan.samples), str(plan.evaluations), number(plan.until), f"{plan.noise_sd:.4f}",
-            f"{plan.half_width:.4f}", str(plan.completions), checked,
-        )  # fmt: skip
+            str(plan.prompts),
+            str(plan.samples),
+            str(plan.evaluations),
+            number(plan.until),
+            f"{plan.noise_sd:.4f}",
+            f"{plan.half_width:.4f}",
+            str(plan.completions),
+            checked,
+        )
     out.print(table)

@@ -86,9 +86,7 @@ class Learner:
         for _ in range(count):
             prompt_id = self.curriculum.next()
             if prompt_id is None:
-                raise RunStopped(
-                    "every training prompt is retired: nothing is left to train on"
-                )
+                raise RunStopped("every training prompt is retired: nothing is left to train on")
             group = self._admitted
             self._admitted += 1
             prompt = self.assembly.prompter.encode(self.assembly.examples[prompt_id])

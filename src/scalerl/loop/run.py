@@ -57,16 +57,12 @@ def config_of_record(path: Path) -> RunConfig:
     header = parse_header(file.read_bytes(), file)
     config = header.extra.get("config")
     if config is None or header.recipe is None:
-        raise UserError(
-            f"{file}: not made by `scalerl train`: it can be fitted, not gone on with"
-        )
+        raise UserError(f"{file}: not made by `scalerl train`: it can be fitted, not gone on with")
     return run_config_from({**config, "recipe": header.recipe}, str(file))
 
 
 def _rewind(writer: RunWriter, step: int, listener: Listener) -> None:
     """Drop what was recorded after the checkpoint: the run repeats it, bit for bit."""
     dropped = writer.rewind(step)
-    where = (
-        f"from its checkpoint at step {step}" if step >= 0 else "from the start (no checkpoint yet)"
-    )
+    where = f"from its checkpoint at step {step}" if step >= 0 else "from the start (no checkpoint yet)"
     listener.on_event("resume", f"{writer.path}: going on {where}; {dropped} recorded lines are repeated")
