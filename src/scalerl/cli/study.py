@@ -105,23 +105,27 @@ def show(results: Sequence[RunResult]) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    table = Table(title="forecast from the first half of the compute, against the last quarter", box=None)
-    for title in ("run", "R0", "A (90% interval)", "B", "C_mid / budget", "forecast", "observed", "error"):
-        table.add_column(title, justify="left" if title == "run" else "right")
+    table = Table(title="forecast from the first part of the compute, against its last quarter", box=None)
+    table.add_column("run", no_wrap=True)
+    for title in ("A", "90%", "B", "C_mid", "forecast", "observed", "error"):
+        table.add_column(title, justify="right", no_wrap=True)
     for result in results:
         fit, ceiling = result.fit, result.ceiling()
         table.add_row(
             result.name,
-            f"{fit.R0:.3f}",
-            f"{fit.A:.3f} ({ceiling.lower:.3f} to {ceiling.upper:.3f})",
+            f"{fit.A:.3f}",
+            f"{ceiling.lower:.2f}-{ceiling.upper:.2f}",
             f"{fit.B:.2f}",
-            f"{fit.C_mid / result.series.compute[-1]:.3f}",
+            f"{fit.C_mid / result.series.compute[-1]:.0%}",
             f"{result.forecast:.3f}",
             f"{result.observed:.3f}",
             f"{result.error:+.3f}",
         )
     console = Console()
     console.print(table)
+    console.print(
+        "A: the ceiling; 90%: its interval; C_mid: share of the compute at half of the gain", style="dim"
+    )
     for result in results:
         console.print(f"{result.name}: {result.fit.why}", highlight=False)
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from scalerl.curve.plot import plot_run
 from scalerl.study.result import RunResult
+from scalerl.study.tables import write_tables
 
 STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem }
@@ -24,7 +25,8 @@ HEADINGS = ("run", "R0", "A", "90% interval of A", "B", "C_mid", "forecast", "ob
 
 
 def write_report(name: str, results: Sequence[RunResult], folder: Path, fraction: float) -> Path:
-    """Write `figures/*.svg` and `*.png`, and `report.html` that holds them all; return the report's path."""
+    """Write the tables, `figures/*.svg` and `*.png`, and `report.html`; return the report's path."""
+    write_tables(results, folder)
     figures = folder / "figures"
     figures.mkdir(parents=True, exist_ok=True)
     drawings = [_draw([result], figures / result.name) for result in results]
