@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -34,13 +36,28 @@ def _asking(load: Callable[[dict[str, Any]], T], path: str, options: dict[str, A
     said = {name: value for name, value in options.items() if value is not None}
     for _ in range(_MOST_QUESTIONS):
         try:
-            return load(dict(said))
+            with _plain_warnings():
+                return load(dict(said))
         except ChoiceNeeded as question:
             if not (sys.stdin.isatty() and sys.stderr.isatty()):
                 raise
             answer = _ask(question)
             said[question.option] = f"{path}#{answer}" if question.option == "run" else answer
-    return load(dict(said))
+    with _plain_warnings():
+        return load(dict(said))
+
+
+@contextmanager
+def _plain_warnings() -> Iterator[None]:
+    """Show a reader's warnings as lines on stderr, without the place in the code."""
+    import typer
+
+    def show(message: Warning | str, *_: Any, **__: Any) -> None:
+        typer.echo(f"scalerl: warning: {message}", err=True)
+
+    with warnings.catch_warnings():
+        warnings.showwarning = show
+        yield
 
 
 def _ask(question: Any) -> str:

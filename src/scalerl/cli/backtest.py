@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from scalerl.cli.fit import AS_JSON, AXIS, LEVEL, NOISE, PRIOR, R0, SCALE, SET
+from scalerl.cli.log_options import DEVICES, GROUP, PARAMS, RESTART, LogOptions, X, Y, say_sources, source_of
 
 
 def backtest(
@@ -26,6 +27,12 @@ def backtest(
     plot: Annotated[
         Path | None, typer.Option("--plot", help="Figure of the last cut of the first run.")
     ] = None,
+    x: X = None,
+    y: Y = None,
+    group: GROUP = None,
+    devices: DEVICES = None,
+    params: PARAMS = None,
+    restart: RESTART = None,
     as_json: AS_JSON = False,
 ) -> None:
     """Fit up to each cut (25%, 50%, 75% of the compute), forecast the rest, score it.
@@ -34,21 +41,28 @@ def backtest(
     """
     from scalerl.cli.curve_tables import print_backtests, print_json
     from scalerl.cli.fit import start_of
-    from scalerl.cli.runs import curves_below
+    from scalerl.cli.runs import load_runs
     from scalerl.curve.backtest import CUTS
     from scalerl.curve.backtest import backtest as run_backtest
     from scalerl.errors import NoGoodAnswer
 
     options: dict[str, Any] = {"r0": start_of(r0), "prior": prior, "noise": noise}
-    curves = curves_below(run, set_name, axis, scale)
-    results = run_backtest(curves, fraction or CUTS, start=low, level=level, **options)
+    log = LogOptions(x, y, group, scale, devices, params, restart)
+    runs = load_runs(run, log)
+    if not as_json:
+        say_sources(runs)
+    judged = [
+        (one, run_backtest(one.curve(set_name, axis), fraction or CUTS, start=low, level=level, **options))
+        for one in runs
+    ]
+    results = [result for _, found in judged for result in found]
     if plot is not None and results:
         from scalerl.curve.plot import plot_run, save
 
         last = [result for result in results if result.name == results[0].name][-1]
         save(plot_run(last.fit.series, last.fit, level=level), plot)
     if as_json:
-        print_json([result.to_dict() for result in results])
+        print_json([result.to_dict() | source_of(one) for one, found in judged for result in found])
     else:
         print_backtests(results)
     if not any(result.scores for result in results):

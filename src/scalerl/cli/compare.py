@@ -3,12 +3,17 @@ efficient."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from scalerl.cli.fit import AS_JSON, AXIS, FROM, NOISE, PRIOR, R0, SCALE, SET, UNTIL
+from scalerl.cli.log_options import DEVICES, GROUP, PARAMS, RESTART, LogOptions, X, Y, say_sources, source_of
+
+if TYPE_CHECKING:
+    from scalerl.record.run import Run
 
 
 def compare(
@@ -17,7 +22,9 @@ def compare(
     ],
     margin: Annotated[float | None, typer.Option("--margin", help="Margin of A (default 0.02).")] = None,
     budget: Annotated[list[float] | None, typer.Option("--budget", help="Compute; repeatable.")] = None,
-    force: Annotated[bool, typer.Option("--force", help="Compare over different held-out sets.")] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Compare over different held-out sets, axes or devices.")
+    ] = False,
     low: FROM = None,
     until: UNTIL = None,
     r0: R0 = "auto",
@@ -27,6 +34,12 @@ def compare(
     axis: AXIS = None,
     scale: SCALE = None,
     plot: Annotated[Path | None, typer.Option("--plot", help="Write the figure: .svg, .pdf or .png.")] = None,
+    x: X = None,
+    y: Y = None,
+    group: GROUP = None,
+    devices: DEVICES = None,
+    params: PARAMS = None,
+    restart: RESTART = None,
     as_json: AS_JSON = False,
 ) -> None:
     """Compare recipes, several seeds each: ceiling first, then efficiency, then who is best at which budget.
@@ -35,18 +48,20 @@ def compare(
     """
     from scalerl.cli.curve_tables import print_comparison, print_json
     from scalerl.cli.fit import start_of
-    from scalerl.cli.runs import curves_below
+    from scalerl.cli.runs import load_runs, named_recipes
     from scalerl.curve.compare import compare as compare_curves
-    from scalerl.errors import UserError
 
-    groups: dict[str, Any] = {}
-    for text in recipes:
-        name, _, paths = text.partition("=") if "=" in text else (Path(text).name, "", text)
-        if name in groups:
-            raise UserError(f"compare: recipe {name!r} is given twice; join its runs with commas")
-        groups[name] = [
-            curve for path in paths.split(",") for curve in curves_below(path, set_name, axis, scale)
-        ]
+    log = LogOptions(x, y, group, scale, devices, params, restart)
+    runs = {
+        name: [run for path in paths for run in load_runs(path, log)]
+        for name, paths in named_recipes(recipes).items()
+    }
+    everyone = [run for members in runs.values() for run in members]
+    if not as_json:
+        say_sources(everyone)
+    if not force:
+        demand_one_device_kind(everyone)
+    groups = {name: [run.curve(set_name, axis) for run in members] for name, members in runs.items()}
     options: dict[str, Any] = {"r0": start_of(r0), "prior": prior, "noise": noise, "window": (low, until)}
     result = compare_curves(
         groups, "auto" if margin is None else margin, budgets=budget or None, force=force, **options
@@ -57,6 +72,27 @@ def compare(
 
         save(plot_recipes({r.name: r.fits for r in result.recipes}), plot)
     if as_json:
-        print_json(result.to_dict())
+        out = result.to_dict()
+        for recipe in out["recipes"]:
+            recipe["seeds"] = [
+                seed | source_of(run) for seed, run in zip(recipe["seeds"], runs[recipe["name"]], strict=True)
+            ]
+        print_json(out)
     else:
         print_comparison(result)
+
+
+def demand_one_device_kind(runs: Iterable[Run]) -> None:
+    """UserError where two runs say that they ran on different kinds of device."""
+    from scalerl.errors import UserError
+    from scalerl.record.schema import UNSTATED_KIND
+
+    kinds: dict[str, str] = {}
+    for run in runs:
+        if run.header.devices is not None and run.header.devices.kind != UNSTATED_KIND:
+            kinds.setdefault(run.header.devices.kind, run.name)
+    if len(kinds) > 1:
+        named = ", ".join(f"{kind} ({name})" for kind, name in kinds.items())
+        raise UserError(
+            f"compare: the runs are on different device kinds: {named}; use --force to compare nevertheless"
+        )

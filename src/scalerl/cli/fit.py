@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from scalerl.cli.log_options import DEVICES, GROUP, PARAMS, RESTART, X, Y, say_source, source_of
+from scalerl.cli.log_options import DEVICES, GROUP, PARAMS, RESTART, LogOptions, X, Y, say_sources, source_of
 
 RUN = Annotated[str | None, typer.Argument(help="Run record, or a log that scalerl.load reads.")]
 FROM = Annotated[float | None, typer.Option("--from", help="Window's start, in units of the compute axis.")]
@@ -63,8 +63,10 @@ def fit(
     from scalerl.curve.fit import fit as fit_curve
     from scalerl.errors import NoGoodAnswer
 
-    log = {"x": x, "y": y, "group": group, "devices": devices, "params": params, "restart": restart}
-    loaded = load_run(run, example, scale, **log)
+    log = LogOptions(x, y, group, scale, devices, params, restart)
+    loaded = load_run(run, example, log)
+    if not as_json:
+        say_sources([loaded])
     series = loaded.curve(set=set_name, axis=axis)
     options: dict[str, Any] = {"method": method, "prior": prior, "noise": noise}
     fitted = fit_curve(series, r0=start_of(r0), window=(low, until), skip=skip_of(skip), **options)
@@ -80,7 +82,6 @@ def fit(
     if as_json:
         print_json(fitted.to_dict(level) | extra)
     else:
-        say_source(loaded)
         print_fit(fitted, level, extra)
     if not fitted.fitted or (require_identified and fitted.identified != "yes"):
         raise NoGoodAnswer(f"{series.name}: {fitted.why}")

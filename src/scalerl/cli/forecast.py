@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from scalerl.cli.fit import AS_JSON, AXIS, FROM, LEVEL, NOISE, PRIOR, R0, RUN, SCALE, SET, SKIP, UNTIL
+from scalerl.cli.log_options import DEVICES, GROUP, PARAMS, RESTART, LogOptions, X, Y, say_sources, source_of
 
 
 def forecast(
@@ -32,6 +33,12 @@ def forecast(
     require_identified: Annotated[
         bool, typer.Option("--require-identified", help="Exit 1 unless the ceiling is identified.")
     ] = False,
+    x: X = None,
+    y: Y = None,
+    group: GROUP = None,
+    devices: DEVICES = None,
+    params: PARAMS = None,
+    restart: RESTART = None,
     as_json: AS_JSON = False,
 ) -> None:
     """Forecast a run, with intervals; without --at, --reach or --stop-when: at 2, 4 and 10 times the last
@@ -41,12 +48,16 @@ def forecast(
     """
     from scalerl.cli.curve_tables import print_forecast, print_json
     from scalerl.cli.fit import skip_of, start_of
-    from scalerl.cli.runs import load_curve
+    from scalerl.cli.runs import load_run
     from scalerl.curve.fit import fit as fit_curve
     from scalerl.curve.forecast import forecast as make_forecast
     from scalerl.errors import NoGoodAnswer
 
-    series = load_curve(run, example, set_name, axis, scale)
+    log = LogOptions(x, y, group, scale, devices, params, restart)
+    loaded = load_run(run, example, log)
+    if not as_json:
+        say_sources([loaded])
+    series = loaded.curve(set=set_name, axis=axis)
     options: dict[str, Any] = {"prior": prior, "noise": noise}
     fitted = fit_curve(series, r0=start_of(r0), window=(low, until), skip=skip_of(skip), **options)
     if not (at or reach or stop_when is not None):
@@ -55,7 +66,7 @@ def forecast(
         raise NoGoodAnswer(f"{series.name}: {fitted.why}")
     result = make_forecast(fitted, at, reach, stop_when, level)
     if as_json:
-        print_json(result.to_dict())
+        print_json(result.to_dict() | source_of(loaded))
     else:
         print_forecast(result, level)
     if require_identified and fitted.identified != "yes":

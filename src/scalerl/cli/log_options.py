@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -17,12 +19,31 @@ PARAMS = Annotated[float | None, typer.Option("--params", help="Model parameters
 RESTART = Annotated[str | None, typer.Option("--restart", help="A log that starts over: last or append.")]
 
 
+@dataclass(frozen=True)
+class LogOptions:
+    """What the user said about a log; None leaves it to the reader, or to a question."""
+
+    x: str | None = None
+    y: str | None = None
+    group: str | None = None
+    scale: str | None = None
+    devices: str | None = None
+    params: float | None = None
+    restart: str | None = None
+
+    def said(self) -> dict[str, Any]:
+        """The options that were given, by the keywords of `scalerl.load`."""
+        given = {name: value for name, value in asdict(self).items() if value is not None}
+        return given | ({"scale": "unit"} if self.scale == "fraction" else {})
+
+
 def source_of(run: Run) -> dict[str, Any]:
     """{'source': ...} for --json; empty for scalerl's own records."""
     return {} if run.provenance is None else {"source": run.provenance.model_dump()}
 
 
-def say_source(run: Run) -> None:
-    """Print what was taken from a log, on stderr, so that the answer's own output stays as it is."""
-    if run.provenance is not None:
-        typer.echo(run.provenance.describe(), err=True)
+def say_sources(runs: Iterable[Run]) -> None:
+    """Print what was taken from each log, on stderr, so that the answer's own output stays as it is."""
+    for run in runs:
+        if run.provenance is not None:
+            typer.echo(run.provenance.describe(), err=True)

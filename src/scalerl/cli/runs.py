@@ -1,68 +1,76 @@
-"""From a path on the command line to a series: one run, an example that ships with the package, a folder of
-runs."""
+"""From a path on the command line to runs: one, an example that ships with the package, a folder of them."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from scalerl.errors import UserError
 
 if TYPE_CHECKING:
-    from scalerl.curve.series import Series
+    from scalerl.cli.log_options import LogOptions
     from scalerl.record.run import Run
 
 
-def load_curve(
-    path: str | None,
-    example: str | None = None,
-    set_name: str | None = None,
-    axis: str | None = None,
-    scale: str | None = None,
-) -> Series:
-    """The curve of the run at `path`, or of a shipped example."""
-    if (path is None) == (example is None):
-        raise UserError(f"give a run or --example NAME (one of: {', '.join(examples()) or 'none here'})")
-    place = path if path is not None else str(example_path(str(example)))
-    return curve_of(place, set_name, axis, scale)
-
-
-def load_run(
-    path: str | None, example: str | None = None, scale: str | None = None, **log_options: Any
-) -> Run:
+def load_run(path: str | None, example: str | None, log: LogOptions) -> Run:
     """The run at `path`, or a shipped example; a log's questions are asked at a terminal."""
     from scalerl.cli.ask import load_asking
 
     if (path is None) == (example is None):
         raise UserError(f"give a run or --example NAME (one of: {', '.join(examples()) or 'none here'})")
-    place = path if path is not None else str(example_path(str(example)))
-    return load_asking(place, scale="unit" if scale == "fraction" else scale, **log_options)
+    return load_asking(path if path is not None else str(example_path(str(example))), **log.said())
 
 
-def curve_of(
-    path: str, set_name: str | None = None, axis: str | None = None, scale: str | None = None
-) -> Series:
-    """Load one run (any format of scalerl.load) and take its curve."""
-    import scalerl
+def load_runs(path: str, log: LogOptions) -> list[Run]:
+    """The run at `path`, every run of a folder, or every run of a log that holds several."""
+    from scalerl.cli.ask import load_all_asking
 
-    return scalerl.load(path, scale="unit" if scale == "fraction" else scale).curve(set=set_name, axis=axis)
+    return list(load_all_asking(path, **log.said()).values())
 
 
-def curves_below(
-    path: str, set_name: str | None = None, axis: str | None = None, scale: str | None = None
-) -> list[Series]:
-    """The curves of one run, of every record directly below a folder, or of every run in a log that holds
-    several."""
-    from scalerl.record.load import load_all
+def named_recipes(texts: Iterable[str]) -> dict[str, list[str]]:
+    """Recipe names and their paths, from NAME=RUN[,RUN...] or bare paths, which are named after themselves.
 
-    place = Path(path)
-    if place.is_dir() and not (place / "run.json").exists():
-        records = sorted(p for p in place.iterdir() if (p / "run.json").exists())
-        if records:
-            return [curve_of(str(p), set_name, axis, scale) for p in records]
-    runs = load_all(path, scale="unit" if scale == "fraction" else scale)
-    return [run.curve(set=set_name, axis=axis) for run in runs.values()]
+    A bare path's name is as much of its end as tells it from the others. An existing path may hold '=' or
+    ','. UserError for a name given twice.
+    """
+    split = [_split_recipe(text) for text in texts]
+    bare = _shortest_ends([Path(paths[0]) for name, paths in split if name is None])
+    found: dict[str, list[str]] = {}
+    for name, paths in split:
+        called = name if name is not None else bare[Path(paths[0])]
+        if called in found:
+            raise UserError(f"compare: recipe {called!r} is given twice; join its runs with commas")
+        found[called] = paths
+    return found
+
+
+def _split_recipe(text: str) -> tuple[str | None, list[str]]:
+    name, equals, paths = text.partition("=")
+    if not equals or _is_place(text):
+        return None, _split_paths(text)
+    return name, _split_paths(paths)
+
+
+def _split_paths(text: str) -> list[str]:
+    return [text] if _is_place(text) else text.split(",")
+
+
+def _is_place(text: str) -> bool:
+    """Whether a text as a whole is a path, or a path with '#run'."""
+    return Path(text).exists() or ("#" in text and Path(text.partition("#")[0]).exists())
+
+
+def _shortest_ends(paths: list[Path]) -> dict[Path, str]:
+    """Each path's last parts, as few for all as make them differ."""
+    ends = {path: path.name or str(path) for path in paths}
+    for count in range(2, max((len(path.parts) for path in paths), default=0) + 1):
+        if len(set(ends.values())) == len(ends):
+            break
+        ends = {path: str(Path(*path.parts[-count:])) for path in paths}
+    return ends
 
 
 def examples() -> list[str]:

@@ -13,7 +13,7 @@ from scalerl.errors import UserError
 from scalerl.record.columns import Columns
 from scalerl.record.fields import SECONDS_STEP, SECONDS_TOTAL, TOKENS_STEP, TOKENS_TOTAL, canonical, role_of
 from scalerl.record.restarts import resolve
-from scalerl.record.schema import Devices
+from scalerl.record.schema import UNSTATED_KIND, Devices
 
 Floats = npt.NDArray[np.float64]
 StepsOf = Callable[[str], tuple[Floats, Floats]]
@@ -59,7 +59,7 @@ def parse_devices(text: str) -> Devices:
     match = re.fullmatch(r"\s*(\d+)(?:\s*\+\s*(\d+))?\s*(?:[:x]\s*(\S+))?\s*", text)
     if not match or int(match[1]) + int(match[2] or 0) == 0:
         raise UserError(f"--devices {text}: say 8, or 64+16 (generators+trainers), or with a kind 64+16:H100")
-    kind = match[3] or "unstated"
+    kind = match[3] or UNSTATED_KIND
     if match[2] is None:
         return Devices(kind=kind, generators=0, trainers=int(match[1]))
     return Devices(kind=kind, generators=int(match[1]), trainers=int(match[2]))

@@ -87,13 +87,15 @@ def native_at(place: str, options: Options) -> Path | None:
     folder = path.parent if path.name == "run.json" else path
     if not is_record(folder):
         return None
+    _refuse_log_options(f"{place}: a run record of scalerl's own", options)
+    return folder
+
+
+def _refuse_log_options(what: str, options: Options) -> None:
     said = [name for name, value in asdict(options).items() if value not in (None, "unit")]
     if said:
         flags = ", ".join(f"--{name}" for name in said)
-        raise UserError(
-            f"{place}: a run record of scalerl's own; {flags} is for other trainers' logs: leave it away"
-        )
-    return folder
+        raise UserError(f"{what}; {flags} is for other trainers' logs: leave it away")
 
 
 def _all_usable(place: str, runs: dict[str, _Later | _Record]) -> dict[str, Run]:
@@ -165,6 +167,8 @@ def _foreign(place: str, options: Options, picked: str | None) -> dict[str, _Lat
         return _pick(place, _of_log(path, read_file(path, wanted), options), picked)
     runs: dict[str, _Later | _Record] = {}
     found = look_into(path)
+    if all(item.record for item in found):
+        _refuse_log_options(f"{place}: only run records of scalerl's own in it", options)
     refused: list[UserError] = []
     for item in found:
         try:

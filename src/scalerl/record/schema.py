@@ -14,6 +14,7 @@ SCHEMA_VERSION = 1
 HELD_OUT = "held_out"
 HELD_OUT_LABEL = "held-out pass rate"
 TRAIN_LABEL = "train reward, not held-out"
+UNSTATED_KIND = "unstated"  # of devices of which only the count is known
 UNSTATED_LABEL = "pass rate; the log doesn't say whether held out"
 
 _Model = TypeVar("_Model", bound=BaseModel)
