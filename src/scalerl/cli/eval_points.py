@@ -63,7 +63,9 @@ def _summary(summary: EvaluationSummary) -> dict[str, Any]:
 
 
 def parse_sets(on: Sequence[str], *, thinking: str, unsafe_no_sandbox: bool) -> list[EvaluationSet]:
-    """The sets that `--on` names. A comma separates sets, except before `field=value`, which belongs to its set."""
+    """The sets that `--on` names. A comma separates sets, except before `field=value`, which belongs to its
+    set.
+    """
     from scalerl.task.build import build_evaluation_set
     from scalerl.task.spec import parse_spec
 
@@ -81,7 +83,9 @@ def parse_sets(on: Sequence[str], *, thinking: str, unsafe_no_sandbox: bool) -> 
     for name in names:
         spec = parse_spec(name)
         style = spec.prompt.model_copy(update={"thinking": thinking})
-        code = spec.code.model_copy(update={"unsafe_no_sandbox": unsafe_no_sandbox or spec.code.unsafe_no_sandbox})
+        code = spec.code.model_copy(
+            update={"unsafe_no_sandbox": unsafe_no_sandbox or spec.code.unsafe_no_sandbox}
+        )
         sets.append(build_evaluation_set(spec.model_copy(update={"prompt": style, "code": code})))
     return sets
 
@@ -91,9 +95,13 @@ def find_checkpoints(target: Path) -> list[CheckpointFolder]:
     if (target / "config.json").is_file():
         return [CheckpointFolder(target, _step_of(target))]
     folder = target / "checkpoints"
-    found = [CheckpointFolder(path, step) for path in folder.glob("step-*") if (step := _step_of(path)) is not None]
+    found = [
+        CheckpointFolder(path, step) for path in folder.glob("step-*") if (step := _step_of(path)) is not None
+    ]
     if not found:
-        raise UserError(f"{target}: neither a Hugging Face model folder (config.json) nor a run with checkpoints/")
+        raise UserError(
+            f"{target}: neither a Hugging Face model folder (config.json) nor a run with checkpoints/"
+        )
     return sorted(found, key=lambda checkpoint: checkpoint.step or 0)
 
 
@@ -143,7 +151,9 @@ class Recorder:
 
         step, result = point.checkpoint.step, point.result
         if step is None or step not in self._compute:
-            raise UserError(f"{self._folder}: no compute is recorded at step {step}, so its point has no place")
+            raise UserError(
+                f"{self._folder}: no compute is recorded at step {step}, so its point has no place"
+            )
         self._writer.evaluation(
             Evaluation(
                 step=step,
@@ -157,7 +167,9 @@ class Recorder:
                 mean_length=result.mean_length_tokens,
                 compute=self._compute[step],
             ),
-            PerPrompt.of(result.counts.prompt_ids, result.counts.passed.tolist(), result.counts.sampled.tolist()),
+            PerPrompt.of(
+                result.counts.prompt_ids, result.counts.passed.tolist(), result.counts.sampled.tolist()
+            ),
         )
 
 

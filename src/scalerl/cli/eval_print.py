@@ -17,7 +17,17 @@ if TYPE_CHECKING:
 def print_points(points: Sequence[Point]) -> None:
     """One line a checkpoint and set; the domains of a mixture below it."""
     table = Table(title="mean@k with its standard error (prompts; given these prompts)")
-    for column in ("checkpoint", "set", "prompts", "samples", "pass rate", "pass@k", "truncated", "failed", "tokens"):
+    for column in (
+        "checkpoint",
+        "set",
+        "prompts",
+        "samples",
+        "pass rate",
+        "pass@k",
+        "truncated",
+        "failed",
+        "tokens",
+    ):
         table.add_column(column, justify="left" if column in ("checkpoint", "set") else "right")
     for point in points:
         result = point.result

@@ -105,7 +105,12 @@ def show(results: Sequence[RunResult]) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    table = Table(title="forecast from the first part of the compute, against its last quarter", box=None)
+    table = Table(
+        title="forecast from the first part of the compute, against its last quarter",
+        box=None,
+        pad_edge=False,
+        padding=(0, 1, 0, 0),
+    )
     table.add_column("run", no_wrap=True)
     for title in ("A", "90%", "B", "C_mid", "forecast", "observed", "error"):
         table.add_column(title, justify="right", no_wrap=True)
@@ -123,9 +128,7 @@ def show(results: Sequence[RunResult]) -> None:
         )
     console = Console()
     console.print(table)
-    console.print(
-        "A: the ceiling; 90%: its interval; C_mid: share of the compute at half of the gain", style="dim"
-    )
+    console.print("90%: interval of the ceiling A; C_mid: as a share of the compute", style="dim")
     for result in results:
         console.print(f"{result.name}: {result.fit.why}", highlight=False)
 
