@@ -80,7 +80,8 @@ class Assembly:
         if main:
             self._count("value is NaN or infinite", int(np.sum(~np.isfinite(values))))
             self._count("row without a step", int(np.sum(np.isfinite(values) & ~np.isfinite(steps))))
-        at, values, steps = at[good], values[good], steps[good]
+        if not bool(good.all()):
+            at, values, steps = at[good], values[good], steps[good]
         if not len(values):
             raise UserError(f"{self.where}: {name} has no number at a known step; nothing to fit")
         if self.log.repeats:

@@ -34,6 +34,8 @@ def resolve(step: Floats, restart: str | None, where: str) -> Resolved:
     doesn't, `restart` says whether the last segment counts ('last') or continues the one before ('append'):
     ChoiceNeeded without it.
     """
+    if bool(np.all(step[1:] > step[:-1])):  # the common case, without the copies of the others
+        return Resolved(np.arange(len(step)), step, (), {})
     if len(step) > 2 and bool(np.all(np.diff(step) < 0)):
         order = np.arange(len(step))[::-1]
         return Resolved(order, step[order], ("rows are in falling order of step: read backwards",), {})

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from scalerl.errors import UserError
-from scalerl.record.points import PointTable, SetPoints
+from scalerl.record.points import Floats, PointTable, SetPoints
 from scalerl.record.prompts import PerPrompt, binomial_stderr
 from scalerl.record.schema import HELD_OUT, TRAIN_LABEL, Evaluation, Provenance, RunHeader
 
@@ -86,31 +86,52 @@ class Run:
         The standard error is the sampling part from per-prompt counts where the record has them, else the
         line's own, else the binomial bound, else None.
         """
-        from scalerl.curve.series import Series
-
         name = set or self.default_set()
         axis = axis or self.default_axis(name)
         if axis not in AXES:
             raise UserError(f"{self.path}: no axis {axis!r}; axes are {', '.join(AXES)}")
+        if (columns := self._columns(name)) is not None and columns.repeat is None:
+            return self._series(name, axis, *self._column_points(columns, axis))
         rows = self._points(name, axis)
         errors = [error for _, _, error, _ in rows]
         known = [float(error) for error in errors if error is not None]
         complete = bool(errors) and len(known) == len(errors)
-        kind: StderrKind = "per-prompt" if {kind for *_, kind in rows} == {"per-prompt"} else "binomial"
-        first = rows[0] if rows and rows[0][0] == 0.0 else None
-        shown = self.provenance.x if axis == "custom" and self.provenance is not None else axis
+        return self._series(
+            name,
+            axis,
+            np.array([x for x, *_ in rows], dtype=np.float64),
+            np.array([y for _, y, *_ in rows], dtype=np.float64),
+            np.array(known, dtype=np.float64) if complete else None,
+            "per-prompt" if {kind for *_, kind in rows} == {"per-prompt"} else "binomial",
+            errors[0] if errors else None,
+        )
+
+    def _series(
+        self,
+        name: str,
+        axis: str,
+        x: Floats,
+        rates: Floats,
+        errors: Floats | None,
+        kind: StderrKind,
+        first_error: float | None,
+    ) -> Series:
+        """Points in growing x as a Series; one at x = 0 gives r0."""
+        from scalerl.curve.series import Series
+
+        first = len(x) > 0 and float(x[0]) == 0.0
         return Series(
-            compute=np.array([x for x, *_ in rows], dtype=np.float64),
-            pass_rate=np.array([y for _, y, *_ in rows], dtype=np.float64),
-            stderr=np.array(known, dtype=np.float64) if complete else None,
-            axis=shown,
+            compute=x,
+            pass_rate=rates,
+            stderr=errors,
+            axis=self.provenance.x if axis == "custom" and self.provenance is not None else axis,
             name=self.name,
             set=name,
             held_out_hash=self.header.held_out_hash,
             label=self.header.label(name),
-            stderr_kind=kind if complete else None,
-            r0=None if first is None else first[1],
-            r0_stderr=None if first is None else first[2],
+            stderr_kind=None if errors is None else kind,
+            r0=float(rates[0]) if first else None,
+            r0_stderr=first_error if first else None,
         )
 
     def _columns(self, name: str) -> SetPoints | None:
@@ -129,8 +150,6 @@ class Run:
 
     def _points(self, name: str, axis: str) -> list[tuple[float, float, float | None, str]]:
         """(x, mean pass rate, stderr, its kind) in growing x; evaluations at one x are one point."""
-        if (columns := self._columns(name)) is not None and columns.repeat is None:
-            return self._column_points(columns, axis)
         at: dict[float, list[Evaluation]] = {}
         for evaluation in self._of_set(name):
             x = 0.0 if evaluation.step == 0 else axis_value(evaluation, axis)
@@ -140,21 +159,20 @@ class Run:
             at.setdefault(x, []).append(evaluation)
         return [(x, *self._mean(at[x])) for x in sorted(at)]
 
-    def _column_points(self, columns: SetPoints, axis: str) -> list[tuple[float, float, float | None, str]]:
+    def _column_points(
+        self, columns: SetPoints, axis: str
+    ) -> tuple[Floats, Floats, Floats | None, StderrKind, float | None]:
+        """x, pass rate, stderr, its kind and the first stderr, in growing x; a log may have millions."""
         values = columns.on(axis)
         if values is None:
             have = ", ".join(self.axes(columns.name))
             raise UserError(f"{self.path}: no {axis} in this log for {columns.name!r}; it has {have}")
-        counts = columns.samples
-        return [
-            (
-                float(values[i]),
-                float(columns.pass_rate[i]),
-                None if counts is None else binomial_stderr(float(columns.pass_rate[i]), int(counts[i])),
-                "none" if counts is None else "binomial",
-            )
-            for i in np.argsort(values, kind="stable")
-        ]
+        order = np.argsort(values, kind="stable")
+        rates = columns.pass_rate[order]
+        if columns.samples is None:
+            return values[order], rates, None, "binomial", None
+        errors = np.array(list(map(binomial_stderr, rates.tolist(), columns.samples[order].tolist())))
+        return values[order], rates, errors, "binomial", float(errors[0]) if len(errors) else None
 
     def _mean(self, group: list[Evaluation]) -> tuple[float, float | None, str]:
         """Mean pass rate of evaluations of one policy, its standard error, and how that is known."""
