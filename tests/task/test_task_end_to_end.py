@@ -94,7 +94,7 @@ def test_twenty_steps(tmp_path, files, model, kind):
 
 @pytest.mark.slow
 def test_two_steps_and_evaluation_of_a_real_model(tmp_path):
-    """On what `scalerl fetch-model smollm2` wrote: SCALERL_REAL_MODEL names the folder, else models/ is looked in."""
+    """On what `scalerl fetch-model smollm2` wrote: in models/, or where SCALERL_REAL_MODEL says."""
     default = Path(__file__).resolve().parents[2] / "models" / "SmolLM2-135M-Instruct"
     folder = Path(os.environ.get("SCALERL_REAL_MODEL", default))
     if not folder.is_dir():
