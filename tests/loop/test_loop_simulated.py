@@ -151,12 +151,11 @@ def test_recomputing_the_cache_is_slower_and_learns_too(model, tmp_path):
 def test_state_round_trips_between_any_two_events(model, tmp_path):
     """Stopped in the middle of decoding, a transfer and a trainer step; the restored loop goes on alike."""
     from scalerl.loop.run import build_loop
-    from scalerl.loop.setup import build_learner, open_record, save_model, set_threads
+    from scalerl.loop.setup import build_learner, open_record, pinned, save_model
     from scalerl.loop.state_file import load_state, save_state
 
     settings = config(model, schedule=axes.Pipeline(k=2), steps=9)
-    set_threads(settings)
-    with small_task():
+    with small_task(), pinned(settings):
         writer, _ = open_record(settings, tmp_path / "run")
         loop = build_loop(settings, build_learner(settings, writer, Silent(), None))
         moments = set(random.Random(0).sample(range(10, 150), 6))
@@ -196,8 +195,11 @@ def _child(settings, path):
         train(settings, path, Silent())
 
 
-def _kill_and_resume(settings, path, kills, seed):
-    """Run in child processes, each killed after a random while, until one gets to the end; how many were."""
+def _kill_and_resume(settings, path, kills, seed, seconds):
+    """Run in child processes, each killed after a random while, until one gets to the end; how many were.
+
+    `seconds`: what the whole run takes on this machine, so that the kills fall into it.
+    """
     fork = multiprocessing.get_context("fork")
     rng = random.Random(seed)
     done = 0
@@ -208,7 +210,7 @@ def _kill_and_resume(settings, path, kills, seed):
             child.join()
             assert child.exitcode == 0
             return done
-        time.sleep(rng.uniform(0.1, 2.0))
+        time.sleep(rng.uniform(0.05, 0.7) * seconds)
         os.kill(child.pid, signal.SIGKILL)  # not reaped yet, so the process is there even if it's over
         child.join()
         if child.exitcode == 0:
@@ -232,8 +234,10 @@ def _assert_same_record(path, other):
 @pytest.mark.parametrize("schedule", [axes.Pipeline(k=2), axes.PpoOffPolicy(k=2)])
 def test_killed_and_resumed_is_the_same_run_bit_for_bit(model, tmp_path, schedule):
     settings = config(model, schedule=schedule, steps=12)
+    started = time.monotonic()
     _run(settings, tmp_path / "whole")
-    assert _kill_and_resume(settings, tmp_path / "killed", kills=3, seed=schedule.k) >= 1
+    seconds = time.monotonic() - started
+    assert _kill_and_resume(settings, tmp_path / "killed", kills=3, seed=schedule.k, seconds=seconds) >= 1
     _assert_same_record(tmp_path / "killed", tmp_path / "whole")
 
 
@@ -241,10 +245,14 @@ def test_killed_and_resumed_is_the_same_run_bit_for_bit(model, tmp_path, schedul
 @pytest.mark.timeout(1800)
 def test_killed_at_fifty_random_moments(model, tmp_path):
     settings = config(model, schedule=axes.Pipeline(k=2), steps=30)
+    started = time.monotonic()
     _run(settings, tmp_path / "whole")
+    seconds = time.monotonic() - started
     kills, trial = 0, 0
     while kills < 50:
-        kills += _kill_and_resume(settings, tmp_path / f"killed-{trial}", kills=5, seed=trial)
+        kills += _kill_and_resume(
+            settings, tmp_path / f"killed-{trial}", kills=5, seed=trial, seconds=seconds
+        )
         _assert_same_record(tmp_path / f"killed-{trial}", tmp_path / "whole")
         trial += 1
     print(f"{kills} kills in {trial} runs")

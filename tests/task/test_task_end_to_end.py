@@ -144,4 +144,4 @@ def test_eval_says_what_is_wrong(tmp_path, model):
     sets = eval_points.parse_sets(
         ["arithmetic,held_out_prompts=3,train_prompts=5,arithmetic"], thinking="auto", unsafe_no_sandbox=False
     )
-    assert [len(s.examples) for s in sets] == [3, 512]
+    assert [len(s.examples) for s in sets] == [3, 320]

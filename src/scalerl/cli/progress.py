@@ -100,4 +100,4 @@ class Display:
 
     def say(self, message: str) -> None:
         """Print a line above the table."""
-        self._console.print(message, highlight=False)
+        self._console.print(message, highlight=False, soft_wrap=True)

@@ -44,10 +44,10 @@ def sft(
     from scalerl.policy.sft import SftSettings
     from scalerl.policy.tokenizer_files import copy_tokenizer
 
-    torch.set_num_threads(threads)
-    torch.set_flush_denormal(True)
     if (model is None) != (demonstrations is None):
         raise UserError("--model and --demonstrations: give both, or neither for the quickstart's own")
+    torch.set_num_threads(threads)
+    torch.set_flush_denormal(True)
     settings = SftSettings(
         steps=steps, demonstrations_per_step=demonstrations_per_step, learning_rate=learning_rate
     )

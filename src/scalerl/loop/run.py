@@ -11,7 +11,7 @@ from scalerl.loop.config_file import run_config_from
 from scalerl.loop.learner import Learner, Listener
 from scalerl.loop.local import LocalLoop
 from scalerl.loop.record_lock import lock_record
-from scalerl.loop.setup import build_engine, build_learner, build_schedule, open_record, set_threads
+from scalerl.loop.setup import build_engine, build_learner, build_schedule, open_record, pinned
 from scalerl.loop.simulated import SimulatedLoop, build_simulated_loop
 from scalerl.loop.split import SplitLoop, build_split_loop
 from scalerl.record.schema import parse_header
@@ -24,8 +24,7 @@ def train_run(config: RunConfig, path: Path, listener: Listener) -> None:
     Raises UserError when `path` holds a run of another config or another process is writing it, RunStopped
     when the run can't go on.
     """
-    with lock_record(path):
-        set_threads(config)
+    with lock_record(path), pinned(config):
         writer, resumed = open_record(config, path)
         checkpoint = latest_checkpoint(path / "checkpoints") if resumed else None
         if resumed:

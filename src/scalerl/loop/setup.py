@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import platform
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
 from typing import TypeVar, assert_never
@@ -46,6 +48,18 @@ def set_threads(config: RunConfig) -> None:
     """Pin CPU threads and flush denormals: both decide the last bits of sums, so both belong to the run."""
     torch.set_num_threads(config.threads)
     torch.set_flush_denormal(True)
+
+
+@contextmanager
+def pinned(config: RunConfig) -> Iterator[None]:
+    """`set_threads` for the length of a run; what the process had before comes back."""
+    threads = torch.get_num_threads()
+    set_threads(config)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
+        torch.set_flush_denormal(False)
 
 
 def build_schedule(recipe: Recipe) -> Schedule:
