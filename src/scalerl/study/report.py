@@ -21,6 +21,7 @@ figure { margin: 2rem 0 } svg { max-width: 100%; height: auto } figcaption, .not
 code { background: #f3f3f3; padding: .1rem .3rem }
 """
 
+MOST_RUNS_IN_LEGEND = 4
 HEADINGS = ("run", "R0", "A", "90% interval of A", "B", "C_mid", "forecast", "observed", "error")
 
 
@@ -101,6 +102,8 @@ def _draw(results: Sequence[RunResult], path: Path) -> str:
     for index, result in enumerate(results):
         colour, marker = COLOURS[index % len(COLOURS)], MARKERS[index % len(MARKERS)]
         plot_run(result.series, result.fit, ax=ax, colour=colour, marker=marker)
+    if len(results) > MOST_RUNS_IN_LEGEND and (legend := ax.get_legend()) is not None:
+        legend.remove()
     figure.savefig(path.with_suffix(".png"), dpi=150)
     figure.savefig(path.with_suffix(".svg"))
     buffer = io.StringIO()
