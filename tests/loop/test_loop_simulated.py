@@ -195,10 +195,14 @@ def _child(settings, path):
         train(settings, path, Silent())
 
 
-def _kill_and_resume(settings, path, kills, seed, seconds):
-    """Run in child processes, each killed after a random while, until one gets to the end; how many were.
+def _recorded(path):
+    file = path / "steps.jsonl"
+    return len(file.read_bytes().splitlines()) if file.exists() else 0
 
-    `seconds`: what the whole run takes on this machine, so that the kills fall into it.
+
+def _kill_and_resume(settings, path, kills, seed):
+    """Run in child processes, each killed a moment after a random step, until one gets to the end; how many
+    were.
     """
     fork = multiprocessing.get_context("fork")
     rng = random.Random(seed)
@@ -210,7 +214,10 @@ def _kill_and_resume(settings, path, kills, seed, seconds):
             child.join()
             assert child.exitcode == 0
             return done
-        time.sleep(rng.uniform(0.05, 0.7) * seconds)
+        step = rng.randrange(settings.steps * 2 // 3)
+        while _recorded(path) < step and child.is_alive():
+            time.sleep(0.002)
+        time.sleep(rng.uniform(0.0, 0.02))
         os.kill(child.pid, signal.SIGKILL)  # not reaped yet, so the process is there even if it's over
         child.join()
         if child.exitcode == 0:
@@ -234,10 +241,8 @@ def _assert_same_record(path, other):
 @pytest.mark.parametrize("schedule", [axes.Pipeline(k=2), axes.PpoOffPolicy(k=2)])
 def test_killed_and_resumed_is_the_same_run_bit_for_bit(model, tmp_path, schedule):
     settings = config(model, schedule=schedule, steps=12)
-    started = time.monotonic()
     _run(settings, tmp_path / "whole")
-    seconds = time.monotonic() - started
-    assert _kill_and_resume(settings, tmp_path / "killed", kills=3, seed=schedule.k, seconds=seconds) >= 1
+    assert _kill_and_resume(settings, tmp_path / "killed", kills=3, seed=schedule.k) >= 1
     _assert_same_record(tmp_path / "killed", tmp_path / "whole")
 
 
@@ -245,14 +250,10 @@ def test_killed_and_resumed_is_the_same_run_bit_for_bit(model, tmp_path, schedul
 @pytest.mark.timeout(1800)
 def test_killed_at_fifty_random_moments(model, tmp_path):
     settings = config(model, schedule=axes.Pipeline(k=2), steps=30)
-    started = time.monotonic()
     _run(settings, tmp_path / "whole")
-    seconds = time.monotonic() - started
     kills, trial = 0, 0
     while kills < 50:
-        kills += _kill_and_resume(
-            settings, tmp_path / f"killed-{trial}", kills=5, seed=trial, seconds=seconds
-        )
+        kills += _kill_and_resume(settings, tmp_path / f"killed-{trial}", kills=5, seed=trial)
         _assert_same_record(tmp_path / f"killed-{trial}", tmp_path / "whole")
         trial += 1
     print(f"{kills} kills in {trial} runs")
