@@ -278,3 +278,13 @@ def test_killed_while_writing_leaves_a_record_that_loads(tmp_path):
     run = scalerl.load(Path(tmp_path / "r"))
     assert [row["step"] for row in run.steps] == list(range(1, len(run.steps) + 1))
     assert len(run.steps) > 50
+
+
+def test_what_a_killed_atomic_write_left_is_cleared_on_opening(tmp_path):
+    RunWriter.create(tmp_path / "r", header())
+    (tmp_path / "r" / "prompts").mkdir()
+    left = [tmp_path / "r" / ".steps.jsonl.7.tmp", tmp_path / "r" / "prompts" / ".step-000010.parquet.7.tmp"]
+    for path in left:
+        path.write_bytes(b"torn")
+    RunWriter.open(tmp_path / "r")
+    assert not any(path.exists() for path in left)

@@ -39,6 +39,8 @@ class RunWriter:
         if not (path / "run.json").exists():
             raise UserError(f"{path}: no run.json here, so no run record to continue")
         header = parse_header((path / "run.json").read_bytes(), path / "run.json")
+        for left_over in (*path.glob(".*.tmp"), *path.glob("prompts/.*.tmp")):
+            left_over.unlink()  # of an atomic write that was killed; a record has one writer
         for name in (EVALS, STEPS, EVENTS, TIMINGS):
             if mend_tail(path / name):
                 warnings.warn(f"{path / name}: torn last line dropped", stacklevel=2)
