@@ -77,6 +77,8 @@ def eval(
     sets = eval_points.parse_sets(on, thinking=thinking, unsafe_no_sandbox=unsafe_no_sandbox)
     checkpoints = eval_points.find_checkpoints(target)
     recorder = eval_points.Recorder(target) if record else None
+    if recorder is not None:
+        recorder.check(sets)
     points: list[Point] = []
     for checkpoint in checkpoints:
         for result in eval_points.evaluate_checkpoint(checkpoint, sets, plan):

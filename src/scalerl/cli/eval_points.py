@@ -132,6 +132,7 @@ class Recorder:
     def __init__(self, run_folder: Path) -> None:
         from scalerl.loop.record_lock import lock_record
         from scalerl.record.load import load
+        from scalerl.record.schema import HELD_OUT
         from scalerl.record.write import RunWriter
 
         if not (run_folder / "run.json").is_file():
@@ -141,8 +142,18 @@ class Recorder:
         self._compute: dict[int, Compute] = {e.step: e.compute for e in run.evaluations}
         for row in run.steps:
             self._compute.setdefault(int(row["step"]), _as_compute(row["compute"]))
+        self._own_sets = {HELD_OUT, *(e.set for e in run.evaluations if e.domain is not None)}
         self._writer = RunWriter.open(run_folder)
         self._folder = run_folder
+
+    def check(self, sets: Sequence[EvaluationSet]) -> None:
+        """Raise UserError for a set named like one of the run's own: its points would be written over."""
+        for one in sets:
+            if one.name in self._own_sets:
+                raise UserError(
+                    f"--record: {self._folder} has a held-out set {one.name!r} of its own; "
+                    f"evaluate without --record, or give its file another name: math:FILE,name=NAME"
+                )
 
     def write(self, point: Point) -> None:
         """Append one evaluation."""

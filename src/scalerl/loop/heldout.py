@@ -7,17 +7,18 @@ from dataclasses import dataclass
 
 import torch
 
+from scalerl.errors import NoGoodAnswer
 from scalerl.generate.protocol import Completion, GroupRequest
 from scalerl.generate.torch_engine import TorchEngine, generate_all
 from scalerl.loop.rollouts import draw_budgets, score
 from scalerl.loop.scored import ScoredGroup
 from scalerl.recipe.recipe import LengthBudgets
 from scalerl.record.prompts import PerPrompt
-from scalerl.record.schema import Compute, Evaluation
+from scalerl.record.schema import HELD_OUT, Compute, Evaluation
 from scalerl.task.protocol import Example, Prompter, Verifier
 
 
-class VerifierDown(Exception):  # noqa: N818 - named for what has happened
+class VerifierDown(NoGoodAnswer):
     """No completion of an evaluation could be judged."""
 
 
@@ -27,7 +28,11 @@ RETRIES = 1
 
 @dataclass
 class HeldOut:
-    """Asks every held-out prompt `samples_per_prompt` times, apart from the training's randomness."""
+    """Asks every held-out prompt `samples_per_prompt` times, apart from the training's randomness.
+
+    The prompts of a mixture are asked in one pass and counted several times: all together, as the set `set`,
+    and each domain as a set named after it.
+    """
 
     engine: TorchEngine
     examples: Sequence[Example]
@@ -36,32 +41,49 @@ class HeldOut:
     lengths: LengthBudgets
     samples_per_prompt: int
     seed: int
-    set: str = "held_out"
-    domain: str | None = None
+    set: str = HELD_OUT
 
     def evaluate(
         self, weights: Mapping[str, torch.Tensor], version: int, step: int, repeat: int, compute: Compute
     ) -> tuple[Evaluation, PerPrompt]:
         """Return the evaluation of one policy version with its per-prompt counts."""
+        return self.evaluate_sets(weights, version, step, repeat, compute)[0]
+
+    def evaluate_sets(
+        self, weights: Mapping[str, torch.Tensor], version: int, step: int, repeat: int, compute: Compute
+    ) -> list[tuple[Evaluation, PerPrompt]]:
+        """Return one policy version's evaluations with per-prompt counts: the whole first, then domains."""
         self.engine.load_weights(weights, version)
         groups = self._scored(self._requests(step, repeat))
-        counts = per_prompt(groups)
-        completions = [completion for group in groups for completion in group.completions]
-        evaluation = Evaluation(
-            step=step,
-            policy_version=version,
-            set=self.set,
-            pass_rate=mean_pass_rate(counts),
-            prompts=len(groups),
-            samples=int(counts.sampled.sum()),
-            stderr=counts.stderr(),
-            truncated=sum(c.finish == "truncated" for c in completions),
-            mean_length=sum(int(c.sampled.sum()) for c in completions) / len(completions),
-            compute=compute,
-            domain=self.domain,
-            repeat=repeat,
-        )
-        return evaluation, counts
+        found = []
+        for domain, members in [(None, groups), *self._by_domain(groups)]:
+            name = domain or self.set
+            counts = per_prompt(members)
+            completions = [completion for group in members for completion in group.completions]
+            evaluation = Evaluation(
+                step=step,
+                policy_version=version,
+                set=name,
+                pass_rate=mean_pass_rate(counts, name),
+                prompts=len(members),
+                samples=int(counts.sampled.sum()),
+                stderr=counts.stderr(),
+                truncated=sum(c.finish == "truncated" for c in completions),
+                mean_length=sum(int(c.sampled.sum()) for c in completions) / len(completions),
+                compute=compute,
+                domain=domain,
+                repeat=repeat,
+            )
+            found.append((evaluation, counts))
+        return found
+
+    def _by_domain(self, groups: Sequence[ScoredGroup]) -> list[tuple[str, list[ScoredGroup]]]:
+        """Each domain's groups, in order of appearance; nothing where there is one domain only."""
+        domain_of = {example.id: example.domain for example in self.examples}
+        found: dict[str, list[ScoredGroup]] = {}
+        for group in groups:
+            found.setdefault(domain_of[group.prompt_id], []).append(group)
+        return list(found.items()) if len(found) > 1 else []
 
     def _requests(self, step: int, repeat: int) -> list[GroupRequest]:
         """Number the groups by (step, repeat, prompt): every evaluation draws afresh."""
@@ -95,11 +117,11 @@ class HeldOut:
         return groups
 
 
-def mean_pass_rate(counts: PerPrompt) -> float:
+def mean_pass_rate(counts: PerPrompt, name: str = HELD_OUT) -> float:
     """Return the mean over prompts of their pass rates (mean@k), unjudged prompts left out."""
     judged = counts.sampled > 0
     if not judged.any():
-        raise VerifierDown("the verifier failed on every completion of an evaluation; see its messages")
+        raise VerifierDown(f"the verifier failed on every completion of the set {name!r}; see its messages")
     return float((counts.passed[judged] / counts.sampled[judged]).mean())
 
 

@@ -26,6 +26,7 @@ from scalerl.policy.tokenizer_files import copy_tokenizer
 from scalerl.recipe import axes
 from scalerl.recipe.no_ops import no_op_axes
 from scalerl.recipe.recipe import Recipe
+from scalerl.record.prompts import prompts_hash
 from scalerl.record.schema import Devices, RunHeader
 from scalerl.record.write import RunWriter
 from scalerl.task.build import build_prompter, build_task
@@ -144,8 +145,7 @@ def _short_enough(task: Task, prompter: Prompter, most: int, listener: Listener)
 
 def held_out_hash(task: Task) -> str:
     """Return a name of the held-out set: two runs may be compared when theirs are equal."""
-    ids = "\n".join(sorted(example.id for example in task.held_out))
-    return hashlib.blake2b(ids.encode(), digest_size=8).hexdigest()
+    return prompts_hash(example.id for example in task.held_out)
 
 
 def header_of(config: RunConfig) -> RunHeader:
@@ -167,11 +167,7 @@ def header_of(config: RunConfig) -> RunHeader:
         seed=config.seed,
         devices=_devices(config),
         clock=plain["clock"],
-        versions={
-            "scalerl": scalerl.__version__,
-            "torch": version("torch"),
-            "python": platform.python_version(),
-        },
+        versions=_versions(),
         extra={"config": plain},
     )
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -71,13 +72,23 @@ def binomial_stderr(pass_rate: float, samples: int) -> float:
     return math.sqrt(rate * (1.0 - rate) / samples)
 
 
+def prompts_hash(prompt_ids: Iterable[str]) -> str:
+    """A name of a set of prompts, whatever their order: curves may be compared where theirs are equal."""
+    return hashlib.blake2b("\n".join(sorted(prompt_ids)).encode(), digest_size=8).hexdigest()
+
+
+def file_word(set_name: str) -> str:
+    """An evaluation set's name as its files have it."""
+    return re.sub(r"[^A-Za-z0-9_-]+", "_", set_name)
+
+
 def prompts_path(run: Path, evaluation: Evaluation) -> Path:
     """prompts/step-000100.parquet; other sets and repeats add `.set` and `-rN`."""
     stem = f"step-{evaluation.step:06d}"
     if evaluation.repeat:
         stem += f"-r{evaluation.repeat}"
     if evaluation.set != HELD_OUT:
-        stem += "." + re.sub(r"[^A-Za-z0-9_-]+", "_", evaluation.set)
+        stem += "." + file_word(evaluation.set)
     return run / "prompts" / f"{stem}.parquet"
 
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from scalerl.errors import UserError
 from scalerl.record.points import Floats, PointTable, SetPoints
-from scalerl.record.prompts import PerPrompt, binomial_stderr
+from scalerl.record.prompts import PerPrompt, binomial_stderr, prompts_hash
 from scalerl.record.schema import HELD_OUT, TRAIN_LABEL, Evaluation, Provenance, RunHeader
 
 if TYPE_CHECKING:
@@ -127,12 +127,24 @@ class Run:
             axis=self.provenance.x if axis == "custom" and self.provenance is not None else axis,
             name=self.name,
             set=name,
-            held_out_hash=self.header.held_out_hash,
+            held_out_hash=self._hash_of(name),
             label=self.header.label(name),
             stderr_kind=None if errors is None else kind,
             r0=float(rates[0]) if first else None,
             r0_stderr=first_error if first else None,
         )
+
+    def _hash_of(self, name: str) -> str | None:
+        """Which prompts a set has: the header knows the held-out set's, per-prompt counts those of others.
+
+        None where its evaluations asked different prompts: nothing can be compared with it then.
+        """
+        keys = [] if name == HELD_OUT or not self.per_prompt else [e.key for e in self._of_set(name)]
+        asked = {self.per_prompt[key].prompt_ids for key in keys if key in self.per_prompt}
+        if not asked:
+            return self.header.held_out_hash
+        hashes = {prompts_hash(ids) for ids in asked}
+        return hashes.pop() if len(hashes) == 1 else None
 
     def _columns(self, name: str) -> SetPoints | None:
         """The set's points as columns, where the run is a foreign log."""

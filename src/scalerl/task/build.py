@@ -158,7 +158,11 @@ def _arithmetic(spec: TaskSpec) -> Task:
 
 def _mixture(spec: TaskSpec) -> Task:
     parts = [
-        MixedPart(part.task.name or part.task.kind.removesuffix("_file"), build_task(part.task), part.weight)
+        MixedPart(
+            part.domain or part.task.name or part.task.kind.removesuffix("_file"),
+            build_task(part.task),
+            part.weight,
+        )
         for part in spec.parts
     ]
     return mix(parts, name=spec.name or "mixture", seed=spec.seed)

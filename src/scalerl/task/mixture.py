@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from scalerl.errors import UserError
+from scalerl.record.prompts import file_word
+from scalerl.record.schema import HELD_OUT
 from scalerl.task.protocol import Example, Judgement, Task, Verifier
 
 
@@ -43,11 +45,9 @@ def mix(parts: Sequence[MixedPart], *, name: str = "mixture", seed: int = 0) -> 
     As many prompts as possible are kept: the part that runs out first sets the scale, the others are
     sampled down to it (by hash, so the choice is stable). Held-out sets stay whole, and no prompt held out
     in one part is trained on in another. A prompt that two parts have counts for the first. Raises
-    UserError for one domain twice.
+    UserError where the domains can't be told apart in results.
     """
-    domains = [part.domain for part in parts]
-    if len(set(domains)) != len(domains):
-        raise UserError(f"task: parts: domains {domains} must differ; give the parts different names")
+    _check_domains([part.domain for part in parts])
     held_out: dict[str, Example] = {}
     for part in parts:
         for example in part.task.held_out:
@@ -66,6 +66,15 @@ def mix(parts: Sequence[MixedPart], *, name: str = "mixture", seed: int = 0) -> 
     ]
     verifier = DomainVerifier({part.domain: part.task.verifier for part in parts})
     return Task(name, tuple(chosen), tuple(held_out.values()), verifier)
+
+
+def _check_domains(domains: Sequence[str]) -> None:
+    """Every domain becomes an evaluation set beside the whole held-out set, with files of its own."""
+    words = [file_word(domain) for domain in domains]
+    if len(set(words)) != len(words):
+        raise UserError(f"task: parts: domains {list(domains)} must differ; give each part its own 'domain'")
+    if HELD_OUT in words:
+        raise UserError(f"task: parts: domain {HELD_OUT!r} is the whole held-out set's name; choose another")
 
 
 def by_domain(examples: Sequence[Example]) -> dict[str, tuple[Example, ...]]:

@@ -71,6 +71,8 @@ class Part(_Spec):
     task: TaskSpec
     weight: Positive = 1.0
     """Share of the training prompts, relative to the other parts' weights."""
+    domain: Annotated[str, Field(min_length=1)] | None = None
+    """What the part is called in results, its evaluation set included; the task's name by default."""
 
 
 class TaskSpec(_Spec):
@@ -125,6 +127,8 @@ class TaskSpec(_Spec):
                 raise ValueError(f"kind {self.kind} needs the field {field!r}")
         if self.parts and self.kind != "mixture":
             raise ValueError(f"parts are for kind mixture, not {self.kind}")
+        if any(part.task.kind == "mixture" for part in self.parts):
+            raise ValueError("a mixture can't be part of a mixture: list its parts")
         return self
 
 
