@@ -138,7 +138,7 @@ def test_eval_says_what_is_wrong(tmp_path, model):
     with pytest.raises(UserError, match="neither"):
         eval_points.find_checkpoints(tmp_path)
     with pytest.raises(UserError, match="--on"):
-        eval_points.parse_sets([""], thinking="auto", unsafe_no_sandbox=False)
+        eval_points.parse_sets([""])
     with pytest.raises(UserError, match="needs a run"):
         eval_points.Recorder(tmp_path)
     sets = eval_points.parse_sets(

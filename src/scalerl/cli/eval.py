@@ -38,7 +38,12 @@ def eval(
     slots: Annotated[int, typer.Option(min=1, help="Completions decoded together.")] = 64,
     device: Annotated[str, typer.Option(help="cpu, cuda or cuda:0.")] = "cpu",
     dtype: Annotated[str, typer.Option(help="float32 or bfloat16.")] = "float32",
-    thinking: Annotated[str, typer.Option(help="Open <think> in the prompt: auto, open or off.")] = "auto",
+    thinking: Annotated[
+        str | None, typer.Option(help="Open <think> in the prompt: auto (the default), open or off.")
+    ] = None,
+    instruction: Annotated[
+        str | None, typer.Option(help="Appended to every problem instead of the usual; '' for nothing.")
+    ] = None,
     unsafe_no_sandbox: Annotated[
         bool, typer.Option("--unsafe-no-sandbox", help="Run model-written code without bubblewrap.")
     ] = False,
@@ -74,7 +79,9 @@ def eval(
         device,
         dtype,
     )
-    sets = eval_points.parse_sets(on, thinking=thinking, unsafe_no_sandbox=unsafe_no_sandbox)
+    sets = eval_points.parse_sets(
+        on, thinking=thinking, instruction=instruction, unsafe_no_sandbox=unsafe_no_sandbox
+    )
     checkpoints = eval_points.find_checkpoints(target)
     recorder = eval_points.Recorder(target) if record else None
     if recorder is not None:

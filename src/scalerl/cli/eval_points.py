@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from scalerl.task.build import EvaluationSet
     from scalerl.task.evaluate import EvaluationResult
     from scalerl.task.evaluation import EvaluationSummary
+    from scalerl.task.spec import TaskSpec
 
 _STEP = re.compile(r"step-(\d+)")
 
@@ -62,13 +63,23 @@ def _summary(summary: EvaluationSummary) -> dict[str, Any]:
     return plain
 
 
-def parse_sets(on: Sequence[str], *, thinking: str, unsafe_no_sandbox: bool) -> list[EvaluationSet]:
+def parse_sets(
+    on: Sequence[str],
+    *,
+    thinking: str | None = None,
+    instruction: str | None = None,
+    unsafe_no_sandbox: bool = False,
+) -> list[EvaluationSet]:
     """The sets that `--on` names. A comma separates sets, except before `field=value`, which belongs to its
     set.
     """
     from scalerl.task.build import build_evaluation_set
     from scalerl.task.spec import parse_spec
 
+    if thinking not in (None, "auto", "open", "off"):
+        raise UserError(f"--thinking {thinking!r}: choose auto, open or off")
+    given = {"thinking": thinking, "instruction": instruction}
+    style = {field: value for field, value in given.items() if value is not None}
     names: list[str] = []
     for piece in (piece for text in on for piece in text.split(",")):
         if "=" in piece.split(":")[0] and names:
@@ -77,17 +88,23 @@ def parse_sets(on: Sequence[str], *, thinking: str, unsafe_no_sandbox: bool) -> 
             names.append(piece.strip())
     if not names:
         raise UserError("--on: name at least one set, such as math500:FILE or reasoning_gym:chain_sum")
-    if thinking not in ("auto", "open", "off"):
-        raise UserError(f"--thinking {thinking!r}: choose auto, open or off")
-    sets = []
-    for name in names:
-        spec = parse_spec(name)
-        style = spec.prompt.model_copy(update={"thinking": thinking})
-        code = spec.code.model_copy(
-            update={"unsafe_no_sandbox": unsafe_no_sandbox or spec.code.unsafe_no_sandbox}
-        )
-        sets.append(build_evaluation_set(spec.model_copy(update={"prompt": style, "code": code})))
-    return sets
+    return [build_evaluation_set(_restyled(parse_spec(name), style, unsafe_no_sandbox)) for name in names]
+
+
+def _restyled(spec: TaskSpec, style: dict[str, str], unsafe_no_sandbox: bool) -> TaskSpec:
+    """The spec, and the parts of a mixture, with what the command line says of prompts and programs."""
+    code = {"unsafe_no_sandbox": True} if unsafe_no_sandbox else {}
+    parts = [
+        part.model_copy(update={"task": _restyled(part.task, style, unsafe_no_sandbox)})
+        for part in spec.parts
+    ]
+    return spec.model_copy(
+        update={
+            "prompt": spec.prompt.model_copy(update=style),
+            "code": spec.code.model_copy(update=code),
+            "parts": tuple(parts),
+        }
+    )
 
 
 def find_checkpoints(target: Path) -> list[CheckpointFolder]:
@@ -147,8 +164,11 @@ class Recorder:
         self._folder = run_folder
 
     def check(self, sets: Sequence[EvaluationSet]) -> None:
-        """Raise UserError for a set named like one of the run's own: its points would be written over."""
+        """Raise UserError for a name that the run or another set has: points would be written over."""
+        names = [one.name for one in sets]
         for one in sets:
+            if names.count(one.name) > 1:
+                raise UserError(f"--record: two sets are called {one.name!r}; record one of them")
             if one.name in self._own_sets:
                 raise UserError(
                     f"--record: {self._folder} has a held-out set {one.name!r} of its own; "

@@ -11,40 +11,48 @@ from rich.table import Table
 
 if TYPE_CHECKING:
     from scalerl.cli.eval_points import Point
-    from scalerl.task.evaluation import EvaluationSummary
+    from scalerl.task.evaluate import EvaluationResult
+    from scalerl.task.evaluation import EvaluationSummary, PromptCounts
+
+_COLUMNS = ("set", "asked", "pass rate", "± prompts", "± samples", "pass@k", "truncated", "tokens")
 
 
 def print_points(points: Sequence[Point]) -> None:
     """One line a checkpoint and set; the domains of a mixture below it."""
-    table = Table(title="mean@k with its standard error (prompts; given these prompts)")
-    for column in (
-        "checkpoint",
-        "set",
-        "prompts",
-        "samples",
-        "pass rate",
-        "pass@k",
-        "truncated",
-        "failed",
-        "tokens",
-    ):
-        table.add_column(column, justify="left" if column in ("checkpoint", "set") else "right")
+    several = len({point.checkpoint.path for point in points}) > 1
+    failed = any(point.result.verifier_failed for point in points)
+    table = Table(title=None if several else _label(points[0]), box=None, pad_edge=False)
+    if several:
+        table.add_column("checkpoint")
+    for column in _COLUMNS + (("failed",) if failed else ()):
+        table.add_column(column, justify="left" if column == "set" else "right")
     for point in points:
-        result = point.result
-        step = point.checkpoint.step
-        label = point.checkpoint.path.name if step is None else f"step {step}"
-        extra = (str(result.truncated), str(result.verifier_failed), f"{result.mean_length_tokens:.0f}")
-        table.add_row(label, result.name, *_cells(result.summary), *extra)
-        for name, summary in result.domains.items():
-            table.add_row("", f"  {name}", *_cells(summary), "", "", "")
+        first = (_label(point),) if several else ()
+        table.add_row(
+            *first, *_whole(point.result), *((str(point.result.verifier_failed),) if failed else ())
+        )
+        for name, summary in point.result.domains.items():
+            table.add_row(*(("",) if several else ()), f"  {name}", str(summary.prompts), *_cells(summary))
     Console().print(table)
 
 
-def _cells(summary: EvaluationSummary) -> tuple[str, str, str, str]:
-    errors = " ± ".join(_number(e) for e in (summary.prompt_stderr, summary.sampling_stderr))
+def _label(point: Point) -> str:
+    return point.checkpoint.path.name if point.checkpoint.step is None else f"step {point.checkpoint.step}"
+
+
+def _whole(result: EvaluationResult) -> tuple[str, ...]:
+    length = f"{result.mean_length_tokens:.0f}"
+    return result.name, _asked(result.counts), *_cells(result.summary), str(result.truncated), length
+
+
+def _asked(counts: PromptCounts) -> str:
+    return f"{len(counts.prompt_ids)} x {int(counts.sampled.max())}"
+
+
+def _cells(summary: EvaluationSummary) -> tuple[str, ...]:
+    errors = (_number(error) for error in (summary.prompt_stderr, summary.sampling_stderr))
     best = summary.pass_at_k[-1] if summary.pass_at_k else None
-    at_k = f"{best.value:.3f} @{best.k}" if best else ""
-    return str(summary.prompts), str(summary.samples), f"{summary.pass_rate:.3f} ± {errors}", at_k
+    return f"{summary.pass_rate:.3f}", *errors, f"{best.value:.3f} @{best.k}" if best else ""
 
 
 def _number(value: float | None) -> str:
@@ -63,5 +71,5 @@ def print_completions(point: Point, count: int) -> None:
         shown.add(sample.prompt)
         verdict = "verifier failed" if sample.passed is None else "passed" if sample.passed else "wrong"
         console.print(f"[bold]{escape(point.result.name)}[/bold] {escape(sample.prompt.strip())}")
-        console.print(escape(sample.text.strip()), style="cyan")
+        console.print(escape(sample.text.strip()), style="cyan", highlight=False)
         console.print(f"-> {verdict}{'' if sample.finished else ', truncated'}\n")

@@ -26,7 +26,7 @@ from scalerl.task.protocol import Example, Prompter, Task, Verifier
 from scalerl.task.reward import Reward
 from scalerl.task.sandbox import BubblewrapSandbox
 from scalerl.task.sandbox_command import Limits
-from scalerl.task.spec import TaskSpec, parse_spec
+from scalerl.task.spec import PromptStyle, TaskSpec, parse_spec
 from scalerl.task.split import split_held_out
 from scalerl.task.tokenizer import SymbolTokenizer
 from scalerl.task.watchdog import ProgramRunner
@@ -139,7 +139,7 @@ def _procedural(spec: TaskSpec) -> Task:
     held_out_prompts = _HELD_OUT_PROCEDURAL if spec.held_out_prompts is None else spec.held_out_prompts
     count = held_out_prompts + (spec.train_prompts or _TRAIN_PROCEDURAL)
     examples = procedural_examples(
-        spec.name, count, spec.options, seed=spec.seed, instruction=spec.prompt.instruction
+        spec.name, count, spec.options, seed=spec.seed, instruction=spec.prompt.appended
     )
     if len(examples) < count:
         log.info("%s: %d distinct prompts of %d drawn", spec.name, len(examples), count)
@@ -157,15 +157,20 @@ def _arithmetic(spec: TaskSpec) -> Task:
 
 
 def _mixture(spec: TaskSpec) -> Task:
+    """One prompter serves all parts, so whether the prompt opens the thinking is the mixture's to say."""
     parts = [
         MixedPart(
             part.domain or part.task.name or part.task.kind.removesuffix("_file"),
-            build_task(part.task),
+            build_task(part.task.model_copy(update={"prompt": _opened_alike(part.task, spec)})),
             part.weight,
         )
         for part in spec.parts
     ]
     return mix(parts, name=spec.name or "mixture", seed=spec.seed)
+
+
+def _opened_alike(part: TaskSpec, whole: TaskSpec) -> PromptStyle:
+    return part.prompt.model_copy(update={"thinking": whole.prompt.thinking})
 
 
 _BUILDERS: Mapping[str, Callable[[TaskSpec], Task]] = {

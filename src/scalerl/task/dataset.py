@@ -136,7 +136,7 @@ def _example(row: Row, chosen: NamedSet, spec: TaskSpec, report: DataReport) -> 
 
 
 def _instruction(chosen: NamedSet, spec: TaskSpec, tests: CodeTests | None, starter: str) -> str:
-    given = spec.prompt.instruction if spec.prompt.instruction is not None else chosen.instruction
+    given = spec.prompt.appended if spec.prompt.appended is not None else chosen.instruction
     if given is not None:
         return given
     if tests is None:

@@ -26,13 +26,19 @@ class PromptStyle(_Spec):
     system: str | None = None
     """System prompt; none by default."""
     instruction: str | None = None
-    """Appended to every problem; the domain's usual one by default, nothing for ''."""
+    """Appended to every problem after a blank line; the domain's usual one by default, nothing for ''."""
     thinking: Literal["auto", "open", "off"] = "auto"
     """`open`: the prompt ends with `<think>` and an answer counts only after `</think>`. `auto`: opened for
     tokenizers
     that have the tokens `<think>` and `</think>`. `off`: never opened."""
     chat: bool = True
     """Use the tokenizer's chat template where it has one; off: plain text."""
+
+    @property
+    def appended(self) -> str | None:
+        """The instruction as it follows a problem; its own leading white space, if any, stays as it is."""
+        words = self.instruction
+        return words if not words or words[0].isspace() else f"\n\n{words}"
 
 
 class ColumnNames(_Spec):
