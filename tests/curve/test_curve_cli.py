@@ -113,3 +113,20 @@ def test_mistakes_are_one_line_with_the_right_status(capsys, log, arguments, cod
     ]  # the reader says what it took
     assert len(mistakes) == 1
     assert err.splitlines()[-1] == mistakes[0]
+
+
+def test_coverage_goes_on_from_what_it_has_kept(capsys, tmp_path, monkeypatch):
+    from scalerl.curve import coverage
+
+    few = [coverage.Scenario("code", True, 40, 8000.0, "white 0.003")]
+    monkeypatch.setattr(coverage, "scenarios", lambda: iter(few))
+    out = tmp_path / "coverage.jsonl"
+    given = ["bench", "curve", "--parts", "coverage", "--json", "--out", out]
+    assert call(capsys, *given, "--curves", "125")[0] == 0
+    code, shown, _ = call(capsys, *given, "--curves", "250")
+    assert code == 0
+    rows = [json.loads(line) for line in out.read_text().splitlines()]
+    assert [row["curves"] for row in rows] == [125, 125]
+    (row,) = json.loads(shown)["coverage"]
+    assert row["curves"] == 250
+    assert row["covers_A"] == pytest.approx(coverage.measure(few[0], 250, 0).covers_A)

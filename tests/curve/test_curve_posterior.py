@@ -13,12 +13,13 @@ from scalerl.curve.varpro import Design, least_squares
 @pytest.mark.parametrize("spacing", [np.ones(9), np.linspace(0.5, 1.5, 9)])
 def test_tridiagonal_precision_is_the_inverse_correlation(spacing):
     compute = np.append(1.0, 1.0 + np.cumsum(spacing))
-    rho = np.array([0.0, 0.3, 0.8])
-    operators = precision(compute, rho)
+    operators = precision(compute, Noise())
     x = np.random.default_rng(0).standard_normal((2, 3, 10))
     gram = operators.gram(x)
-    for k, r in enumerate(rho):
+    for k, r in enumerate(operators.rho):
         distance = np.abs(compute[:, None] - compute) / np.median(spacing)
+        if r < 0 and np.ptp(spacing) > 0:
+            continue  # no power of a negative number: neighbours keep its sign, and no closed form is claimed
         correlation = r**distance if r else np.eye(10)
         np.testing.assert_allclose(
             gram[..., k], x @ np.linalg.inv(correlation) @ x.transpose(0, 2, 1), rtol=1e-9

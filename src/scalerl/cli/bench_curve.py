@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+if TYPE_CHECKING:
+    from scalerl.curve.coverage import Coverage, Scenario
 
 
 def curve(
@@ -19,7 +22,8 @@ def curve(
         int, typer.Option(min=1, help="Trials of the comparison; curves of the grid test.")
     ] = 1000,
     out: Annotated[
-        Path | None, typer.Option("--out", help="Append coverage rows here as JSON lines.")
+        Path | None,
+        typer.Option("--out", help="Keep coverage rounds here (JSON lines); a later call goes on from them."),
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON with stable keys.")] = False,
 ) -> None:
@@ -29,6 +33,7 @@ def curve(
     """
     from scalerl.cli.curve_tables import print_json
     from scalerl.curve import benchmark as measure
+    from scalerl.curve.must_hold import misses, summary
     from scalerl.errors import UserError
 
     wanted = [part.strip() for part in parts.split(",")]
@@ -46,35 +51,70 @@ def curve(
         cases = [(1, 0.0), (2, 0.0), (3, 0.0), (3, 0.05), (1, 0.04), (2, 0.04), (3, 0.04)]
         result["compare"] = measure.as_dicts([measure.comparison_rates(n, d, trials, seed) for n, d in cases])
     if "coverage" in wanted:
-        result["coverage"] = _coverage(curves, seed, rows, out)
+        seen = _coverage(curves, seed, rows, out)
+        result["coverage"] = [one.to_dict() for one in seen]
+        result["summary"] = summary(seen)
+        result["missed"] = [one.to_dict() | {"missed": misses(one)} for one in seen if misses(one)]
     if json:
         print_json(result)
     else:
         _print(result)
 
 
-def _coverage(curves: int, seed: int, rows: str, out: Path | None) -> list[dict[str, Any]]:
-    """All scenarios of the wanted rows, with a progress display at a terminal."""
-    import orjson
+def _coverage(curves: int, seed: int, rows: str, out: Path | None) -> list[Coverage]:
+    """All scenarios of the wanted rows, with a progress display at a terminal.
+
+    Whole batches of 125 curves, each with a random stream of its own: what `out` holds for this seed is kept
+    and only the batches that are missing are measured, so a stopped run goes on where it was.
+    """
     from rich.progress import track
 
     from scalerl.cli.curve_tables import console
-    from scalerl.curve.coverage import measure, scenarios
+    from scalerl.curve.coverage import BATCH, measure, pool, scenarios
     from scalerl.curve.table1 import TABLE_1
     from scalerl.errors import UserError
 
     names = list(TABLE_1) if rows == "all" else [name.strip() for name in rows.split(",")]
     if wrong := [name for name in names if name not in TABLE_1]:
         raise UserError(f"--rows {wrong[0]!r}: use {', '.join(TABLE_1)}")
-    wanted = [s for s in scenarios() if s.row in names]
+    kept = _kept(out, seed)
+    batches = -(-curves // BATCH)
     shown = console()
     done = []
+    wanted = [s for s in scenarios() if s.row in names]
     for scenario in track(wanted, "coverage", console=shown, disable=not shown.is_terminal):
-        done.append(measure(scenario, curves, seed).to_dict())
-        if out is not None:
-            with out.open("ab") as file:
-                file.write(orjson.dumps(done[-1] | {"seed": seed}) + b"\n")
+        parts = kept.get(scenario, [])
+        have = sum(part.curves for part in parts) // BATCH
+        if have < batches:
+            parts.append(measure(scenario, (batches - have) * BATCH, seed, first_batch=have))
+            _keep(out, parts[-1], seed)
+        done.append(pool(parts))
     return done
+
+
+def _kept(out: Path | None, seed: int) -> dict[Scenario, list[Coverage]]:
+    """Rounds of earlier calls with this seed, by scenario; a torn last line is left out."""
+    import orjson
+
+    from scalerl.curve.coverage import Coverage
+
+    kept: dict[Scenario, list[Coverage]] = {}
+    if out is None or not out.exists():
+        return kept
+    for line in out.read_bytes().split(b"\n")[:-1]:
+        row = orjson.loads(line)
+        if row["seed"] == seed:
+            part = Coverage.from_dict(row)
+            kept.setdefault(part.scenario, []).append(part)
+    return kept
+
+
+def _keep(out: Path | None, part: Coverage, seed: int) -> None:
+    import orjson
+
+    if out is not None:
+        with out.open("ab") as file:
+            file.write(orjson.dumps(part.to_dict() | {"seed": seed}) + b"\n")
 
 
 def _print(result: dict[str, Any]) -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
 from itertools import product
 from typing import Any
 
@@ -16,7 +16,7 @@ from scalerl.curve.series import FloatArray
 from scalerl.curve.sigmoid import Law, gain_share, sigmoid
 from scalerl.curve.table1 import TABLE_1
 from scalerl.curve.varpro import Design, least_squares
-from scalerl.curve.verdict import MARGIN
+from scalerl.curve.verdict import MARGIN, WEAK_MARGIN
 from scalerl.curve.weights import weigh
 
 START = 1500.0
@@ -59,6 +59,7 @@ class Coverage:
     covers_A: float
     covers_R: float
     says_yes: float
+    says_no: float
     yes_but_wrong: float
     mean_error_A: float
     mean_width_A: float
@@ -67,6 +68,12 @@ class Coverage:
         """Plain values with stable names."""
         out = asdict(self)
         return out.pop("scenario") | out
+
+    @classmethod
+    def from_dict(cls, row: Mapping[str, Any]) -> Coverage:
+        """The inverse of to_dict; further keys are ignored."""
+        own = {field.name: row[field.name] for field in fields(cls) if field.name != "scenario"}
+        return cls(Scenario(**{field.name: row[field.name] for field in fields(Scenario)}), **own)
 
 
 def scenarios() -> Iterator[Scenario]:
@@ -100,13 +107,15 @@ def measure(scenario: Scenario, curves: int, seed: int, first_batch: int = 0) ->
     ]
     A, lower, upper, holds_R = (np.concatenate(column) for column in zip(*parts, strict=True))
     true = scenario.law.A
-    yes = np.maximum(upper - A, A - lower) <= MARGIN
+    half = np.maximum(upper - A, A - lower)
+    yes = half <= MARGIN
     return Coverage(
         scenario,
         curves,
         float(np.mean((lower <= true) & (true <= upper))),
         float(holds_R.mean()),
         float(yes.mean()),
+        float(np.mean(half > WEAK_MARGIN)),
         float(np.mean(yes & (np.abs(A - true) > MARGIN))),
         float(np.mean(np.abs(A - true))),
         float(np.mean(upper - lower)),
@@ -116,7 +125,7 @@ def measure(scenario: Scenario, curves: int, seed: int, first_batch: int = 0) ->
 def pool(parts: Sequence[Coverage]) -> Coverage:
     """One scenario's rounds, weighted by their curves."""
     weight = np.array([part.curves for part in parts], dtype=np.float64)
-    columns = ("covers_A", "covers_R", "says_yes", "yes_but_wrong", "mean_error_A", "mean_width_A")
+    columns = ("covers_A", "covers_R", "says_yes", "says_no", "yes_but_wrong", "mean_error_A", "mean_width_A")
     means = [float(np.average([getattr(part, c) for part in parts], weights=weight)) for c in columns]
     return Coverage(parts[0].scenario, int(weight.sum()), *means)
 

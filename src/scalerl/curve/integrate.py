@@ -11,6 +11,7 @@ from scipy.special import expit
 from scalerl.curve.mixture import Posterior
 from scalerl.curve.noise import Noise
 from scalerl.curve.posterior import Problem, march, search_scale
+from scalerl.curve.refine import between, between_cubic
 from scalerl.curve.series import FloatArray
 from scalerl.curve.varpro import Design, Solution, polish
 
@@ -75,14 +76,15 @@ def posterior(
             log_density - 0.5 * (((R0 - r0_prior.value[:, None]) / r0_prior.stderr[:, None]) ** 2)[..., None]
         )
     priors = np.stack([log_density, log_density + half] if k > 1 and r0_prior is None else [log_density])
+    priors, nodes = between_cubic(nodes, priors), between(nodes)
     density = np.exp(priors - priors.max((-1, -2), keepdims=True))
     if k > 1:
         density = density * _trapezoid_weights(R0)[..., None]
     total = (0.5 * (density[..., 1:] + density[..., :-1]) * np.diff(nodes, axis=-1)).sum((-1, -2))
     density = density / np.maximum(total, 1e-300)[..., None, None]
-    return Posterior(
-        nodes, R0, density, found.centre.reshape(*shape, 2), found.spread.reshape(*shape, 2, 2), origin
-    )
+    centre = between(found.centre.reshape(*shape, 2), axis=2)
+    spread = between(found.spread.reshape(*shape, 2, 2), axis=2)
+    return Posterior(nodes, R0, density, centre, spread, origin)
 
 
 def _residual(design: Design, y: FloatArray, solution: Solution) -> FloatArray:

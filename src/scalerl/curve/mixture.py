@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -10,8 +11,6 @@ from numpy.typing import NDArray
 from scipy.special import expit, logit, ndtr
 
 from scalerl.curve.series import FloatArray
-
-CELLS = 4  # between two nodes, where quantities other than A are summed over the posterior
 
 
 @dataclass(frozen=True)
@@ -45,22 +44,28 @@ class Posterior:
 
     def cdf_A(self, x: FloatArray) -> FloatArray:
         """P(A <= x) [P, m] for x [m] or [P, m]: exact integral of the piecewise linear density."""
-        h = np.diff(self.A, axis=-1)
-        f0, f1 = self.density[..., :-1], self.density[..., 1:]
+        return self._below_A(x)[0]
+
+    def _below_A(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """P(A <= x) and the density of A at x, [P, m] each."""
+        h, slope = self._pieces
         t = np.clip(x[..., None, None] - self.A[..., :-1], 0.0, h)
-        slope = (f1 - f0) / np.where(h > 0, h, 1.0)
-        return np.clip((f0 * t + 0.5 * slope * t * t).sum((-1, -2)), 0.0, 1.0)
+        here = self.density[..., :-1] + slope * t
+        below = (0.5 * (self.density[..., :-1] + here) * t).sum((-1, -2))
+        return np.clip(below, 0.0, 1.0), (here * ((t > 0) & (t < h))).sum((-1, -2))
+
+    @cached_property
+    def _pieces(self) -> tuple[FloatArray, FloatArray]:
+        """Length [m, K, J-1] and slope of the density [P, m, K, J-1] between neighbouring nodes."""
+        h = np.diff(self.A, axis=-1)
+        return h, np.diff(self.density, axis=-1) / np.where(h > 0, h, 1.0)
 
     def quantile_A(self, level: float) -> FloatArray:
-        """Quantile of A [m], by bisection; the outer one of the priors'."""
+        """Quantile of A [m]; the outer one of the priors'."""
         shape = self.density.shape[:2]
         low = np.broadcast_to(self.A.min((-1, -2)), shape)
         high = np.broadcast_to(self.A.max((-1, -2)), shape)
-        for _ in range(26):
-            middle = 0.5 * (low + high)
-            below = self.cdf_A(middle) < level
-            low, high = np.where(below, middle, low), np.where(below, high, middle)
-        return outer(0.5 * (low + high), level)
+        return outer(invert(self._below_A, level, low, high), level)
 
     def rate_at(self, log_compute: float) -> tuple[FloatArray, FloatArray]:
         """Mean and sd of R at one compute, given the node [m, K, J]."""
@@ -125,27 +130,21 @@ class Posterior:
         return np.maximum(u * u * s[..., 0, 0] - 2 * u * s[..., 0, 1] + s[..., 1, 1], 0.0)
 
     def refined(self, centre: FloatArray, sd: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Mass [P, m, K, S (J-1)], centre and sd [m, K, S (J-1)] of a quantity on S cells between each pair
-        of nodes.
+        """Mass [P, m, K, J-1], centre and sd [m, K, J-1] of a quantity on the cells between the nodes.
 
         Density, centre and variance are linear between nodes; a cell's own width goes into its sd, so that a
-        sum over cells has no gaps. A cell beside a node at infinity takes the nearer node's value.
+        sum over cells has no gaps. A cell beside a node at infinity is at infinity.
         """
-        t = (np.arange(CELLS) + 0.5) / CELLS
-
-        def between(values: FloatArray) -> FloatArray:
-            left, right = values[..., :-1, None], values[..., 1:, None]
-            return np.asarray((left + t * (right - left)).reshape(*values.shape[:-1], -1))
-
         finite = np.isfinite(centre)
         value = np.where(finite, centre, 0.0)
-        both = np.repeat(finite[..., 1:] & finite[..., :-1], CELLS, axis=-1)
-        near = np.where(t < 0.5, centre[..., :-1, None], centre[..., 1:, None]).reshape(both.shape)
-        step = np.where(both, np.repeat(np.diff(value, axis=-1), CELLS, axis=-1) / CELLS, 0.0)
+        both = finite[..., 1:] & finite[..., :-1]
+        step = np.where(both, np.diff(value, axis=-1), 0.0)
         across = np.gradient(value, axis=-2) if value.shape[-2] > 1 else np.zeros_like(value)
-        wide = np.sqrt(between(sd**2 + across**2 / 12) + step**2 / 12) + 1e-12
-        width = np.repeat(np.diff(self.A, axis=-1), CELLS, axis=-1) / CELLS
-        return between(self.density) * width, np.where(both, between(value), near), wide
+        variance = sd**2 + across**2 / 12
+        wide = np.sqrt(_middle(variance) + step**2 / 12) + 1e-12
+        infinite = np.where(finite[..., 1:], centre[..., :-1], centre[..., 1:])
+        width = np.diff(self.A, axis=-1)
+        return _middle(self.density) * width, np.where(both, _middle(value), infinite), wide
 
     def cdf(self, centre: FloatArray, sd: FloatArray, x: FloatArray) -> FloatArray:
         """P(quantity <= x) [P, m] for x [m], of a quantity that is normal (centre, sd) given the node."""
@@ -163,6 +162,11 @@ class Posterior:
         middle = np.where(finite, middle, 0.0)
         each = [_quantile(mass, middle, wide, finite, minus, level) for mass in masses]
         return outer(np.stack(each), level)
+
+
+def _middle(values: FloatArray) -> FloatArray:
+    """Means of neighbouring nodes [..., J-1]."""
+    return np.asarray(0.5 * (values[..., 1:] + values[..., :-1]))
 
 
 def _quantile(
@@ -183,11 +187,37 @@ def _quantile(
     answer = np.where(reachable < level, np.inf, np.where(at_minus > level, -np.inf, 0.0))
     solve = (answer == 0) & np.isfinite(low) & np.isfinite(high)
     low, high = np.where(solve, low, 0.0), np.where(solve, high, 0.0)
-    for _ in range(34):
-        x = 0.5 * (low + high)
-        below = at_minus + (mass * ndtr((x[:, None, None] - middle) / wide)).sum((-1, -2)) < level
-        low, high = np.where(below, x, low), np.where(below, high, x)
-    return np.where(solve, 0.5 * (low + high), answer)
+    inverse = 1 / wide
+
+    def below(x: FloatArray) -> tuple[FloatArray, FloatArray]:
+        z = (x[:, None, None] - middle) * inverse
+        density = (mass * inverse * np.exp(-0.5 * z * z)).sum((-1, -2)) / np.sqrt(2 * np.pi)
+        return at_minus + (mass * ndtr(z)).sum((-1, -2)), density
+
+    return np.where(solve, invert(below, level, low, high), answer)
+
+
+def invert(
+    below: Callable[[FloatArray], tuple[FloatArray, FloatArray]],
+    level: float,
+    low: FloatArray,
+    high: FloatArray,
+) -> FloatArray:
+    """Where a distribution function reaches `level`, between low and high (any shape); below(x) gives the
+    function and its density.
+
+    Newton's steps kept within the bracket, which every evaluation narrows; a step that leaves it halves it.
+    """
+    x = 0.5 * (low + high)
+    for _ in range(60):
+        value, density = below(x)
+        under = value < level
+        low, high = np.where(under, x, low), np.where(under, high, x)
+        if (np.abs(value - level) < 1e-9).all() or (high - low <= 1e-12 * np.abs(high)).all():
+            break
+        step = x - (value - level) / np.where(density > 0, density, 1.0)
+        x = np.where((density > 0) & (step > low) & (step < high), step, 0.5 * (low + high))
+    return x
 
 
 def outer(quantiles: FloatArray, level: float) -> FloatArray:

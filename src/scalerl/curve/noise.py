@@ -8,6 +8,7 @@ known: the posterior integrates over both (posterior.py), sigma in closed form, 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
@@ -48,7 +49,7 @@ class Noise:
 @dataclass(frozen=True)
 class Precision:
     """Inverse correlation matrices of k correlations: tridiagonal, diagonal [k, n], off [k, n-1], log_det
-    [k].
+    [k]; log_prior [k] of the correlations.
 
     even: the evaluations are evenly spaced; then products need three sums over points only, whatever k.
     """
@@ -57,24 +58,35 @@ class Precision:
     diagonal: FloatArray
     off: FloatArray
     log_det: FloatArray
+    log_prior: FloatArray
     even: bool
 
-    def gram(self, columns: FloatArray) -> FloatArray:
-        """Products of columns [m, p, n] in each metric: [m, p, p, k]."""
+    @cached_property
+    def constant(self) -> FloatArray:
+        """Log prior plus half the log determinant [k]: what every node's density starts with."""
+        return self.log_prior + 0.5 * self.log_det
+
+    @cached_property
+    def _mix(self) -> FloatArray:
+        """Shares of the plain products, of the ends' and of the neighbours' in each metric [3, k] (even
+        spacing)."""
+        r, keep = self.rho, 1 - self.rho**2
+        return np.stack([(1 + r * r) / keep, -r * r / keep, -r / keep])
+
+    def gram(self, columns: FloatArray, products: FloatArray | None = None) -> FloatArray:
+        """Products of columns [m, p, n] in each metric: [m, p, p, k]; `products` [m, p, p]: the plain ones,
+        where they are known already."""
         if self.even:
-            whole = columns @ columns.transpose(0, 2, 1)
+            whole = columns @ columns.transpose(0, 2, 1) if products is None else products
+            if len(self.rho) == 1 and self.rho[0] == 0:
+                return whole[..., None]
             lag = columns[:, :, 1:] @ columns[:, :, :-1].transpose(0, 2, 1)
             lag = lag + lag.transpose(0, 2, 1)
             ends = (
                 columns[:, :, None, 0] * columns[:, None, :, 0]
                 + columns[:, :, None, -1] * columns[:, None, :, -1]
             )
-            r, keep = self.rho, 1 - self.rho**2
-            return (
-                whole[..., None] * ((1 + r * r) / keep)
-                - ends[..., None] * (r * r / keep)
-                - lag[..., None] * (r / keep)
-            )
+            return np.asarray(np.stack([whole, ends, lag], -1) @ self._mix)
         m, p, n = columns.shape
         product = columns[:, :, None] * columns[:, None]
         cross = columns[:, :, None, 1:] * columns[:, None, :, :-1]
@@ -84,20 +96,21 @@ class Precision:
         )
 
 
-def precision(compute: FloatArray, rho: FloatArray) -> Precision:
-    """Inverse of the correlation matrix of the noise at `compute` [n] for each rho [k].
+def precision(compute: FloatArray, noise: Noise) -> Precision:
+    """Inverse of the correlation matrix of the noise at `compute` [n] for each of its correlations [k].
 
     The correlation of neighbours is rho^(spacing / median spacing); a negative rho keeps its sign at every
     spacing.
     """
-    spacing = np.diff(compute)
+    rho, spacing = noise.rho_nodes(), np.diff(compute)
     ratio = spacing / np.median(spacing)
     r = np.sign(rho)[:, None] * np.abs(rho)[:, None] ** np.clip(ratio, 0.05, 20.0)
     keep = 1 - r**2
     diagonal = np.ones((len(rho), len(compute)))
     diagonal[:, 1:] = 1 / keep
     diagonal[:, :-1] += r**2 / keep
-    return Precision(rho, diagonal, -r / keep, -np.log(keep).sum(-1), bool(np.abs(ratio - 1).max() < 1e-6))
+    even = bool(np.abs(ratio - 1).max() < 1e-6)
+    return Precision(rho, diagonal, -r / keep, -np.log(keep).sum(-1), noise.log_rho_prior(), even)
 
 
 def log_scale_integral(sse: FloatArray, degrees: int, floor: float) -> FloatArray:

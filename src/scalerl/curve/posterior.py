@@ -19,8 +19,8 @@ from scipy.special import expit
 from scalerl.curve.noise import Noise, Precision, lag_correlation, log_scale_integral, precision
 from scalerl.curve.series import FloatArray
 
-STEPS = 13  # nodes on each side of the start
-FIRST_STEP, GROWTH = 0.35, 1.2  # of a standard deviation; grows into the tails
+STEPS = 11  # nodes on each side of the start
+FIRST_STEP, GROWTH = 0.5, 1.2  # of a standard deviation; grows into the tails
 WIDE_B, WIDE_C = 30.0, 100.0  # sd of the Gaussian that keeps (B, c) finite where the data say nothing
 LARGEST_STEP = 0.14  # of the gain A - R0: the step's length is judged locally
 
@@ -74,7 +74,7 @@ class March:
 
 def march(problem: Problem, A: FloatArray, B: FloatArray, c: FloatArray, sigma: FloatArray) -> March:
     """Walk from (A, B, c) [m] both ways along the ridge, in steps of the length unit sigma [m]."""
-    operators = precision(problem.compute, problem.noise.rho_nodes())
+    operators = precision(problem.compute, problem.noise)
     m = len(A)
     start = np.clip(A, problem.R0 + 1e-4, 1.0 - 1e-9)
     first = _linearise(problem, operators, start, np.stack([B, c], -1))
@@ -127,73 +127,71 @@ def _linearise(problem: Problem, operators: Precision, A: FloatArray, theta: Flo
     gain = (A - problem.R0)[:, None]
     residual = w * (problem.y - problem.R0[:, None] - gain * g)
     slope = w * gain * g * (1 - g)
-    columns = np.empty((len(A), 3, len(u)))
+    columns = np.empty((len(A), 5 if problem.r0_fitted else 4, len(u)))
     np.multiply(slope, u, out=columns[:, 0])
     np.negative(slope, out=columns[:, 1])
     columns[:, 2] = residual
-    extra_gram = _prior_rows(problem, theta)
-    white = columns @ columns.transpose(0, 2, 1) + extra_gram
-    ridge = theta + _solve(white[:, :2, :2], white[:, :2, 2])
-    volume, r0_volume, tangent, information = _geometry(problem, columns, white, w * g)
-    log_density, centre, spread = _integrate_noise(problem, operators, columns, extra_gram, theta)
+    np.multiply(w, g, out=columns[:, 3])
+    if problem.r0_fitted:
+        np.subtract(w, columns[:, 3], out=columns[:, 4])
+    products = columns @ columns.transpose(0, 2, 1)
+    extra = _prior_rows(problem, theta)
+    fitted = products[:, :3, :3] + extra
+    ridge = theta + _solve(fitted[:, :2, :2], fitted[:, :2, 2])
+    volume, r0_volume, tangent, information = _geometry(problem, products, fitted[:, :2, :2])
+    gram = operators.gram(columns[:, :3], products[:, :3, :3]) + extra[..., None]
+    floor = problem.noise.sigma_floor
+    log_density, centre, spread = _integrate_noise(operators.constant, floor, gram, len(u), theta)
     return _Local(log_density + volume, r0_volume, centre, spread, ridge, tangent, information)
 
 
 def _geometry(
-    problem: Problem, columns: FloatArray, white: FloatArray, rise: FloatArray
+    problem: Problem, products: FloatArray, inner: FloatArray
 ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
     """Log volume of (A, B, c) in the white metric, R0's part of it, the ridge's tangent d(B, c)/dA, A's
-    information."""
-    inner = white[:, :2, :2]
-    cross = (columns[:, :2] @ rise[:, :, None])[:, :, 0]
+    information; from the products of the columns (B, c, residual, A, R0) [m, 5, 5] and `inner`, those of (B,
+    c) with the prior's."""
+    cross = products[:, :2, 3]
     slope = _solve(inner, cross)
-    information = np.maximum((rise**2).sum(-1) - (slope * cross).sum(-1), 1e-30)
+    information = np.maximum(products[:, 3, 3] - (slope * cross).sum(-1), 1e-30)
     volume = 0.5 * (np.log(_det(inner)) + np.log(information))
     if not problem.r0_fitted:
         return volume, np.zeros_like(volume), -slope, information
-    before = problem.weight - rise
-    cross0 = (columns[:, :2] @ before[:, :, None])[:, :, 0]
+    cross0 = products[:, :2, 4]
     slope0 = _solve(inner, cross0)
-    own = (before**2).sum(-1) - (slope0 * cross0).sum(-1)
-    shared = (before * rise).sum(-1) - (slope0 * cross).sum(-1)
+    own = products[:, 4, 4] - (slope0 * cross0).sum(-1)
+    shared = products[:, 3, 4] - (slope0 * cross).sum(-1)
     r0_volume = 0.5 * np.log(np.maximum(own - shared**2 / information, 1e-30))
     return volume, r0_volume, -slope, information
 
 
 def _integrate_noise(
-    problem: Problem,
-    operators: Precision,
-    columns: FloatArray,
-    extra_gram: FloatArray,
-    theta: FloatArray,
+    constant: FloatArray, floor: float, gram: FloatArray, points: int, theta: FloatArray
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Log density of the node with (B, c), sigma and rho integrated; mean and covariance of (B, c) there."""
-    m, _, n = columns.shape
-    gram = operators.gram(columns) + extra_gram[..., None]
+    """Log density of the node with (B, c), sigma and rho integrated; mean and covariance of (B, c) there.
+
+    constant [k]: log prior and half the log determinant of each correlation; floor: the least sigma; gram [m,
+    3, 3, k]: products of the columns (B, c, residual) in the metric of each correlation.
+    """
     a, b, d = gram[:, 0, 0], gram[:, 0, 1], gram[:, 1, 1]
     p, q, rr = gram[:, 0, 2], gram[:, 1, 2], gram[:, 2, 2]
     det = np.maximum(a * d - b * b, 1e-300)
-    step = np.stack([(d * p - b * q) / det, (a * q - b * p) / det], -1)  # [m, k, 2]
-    sse = np.maximum(rr - step[..., 0] * p - step[..., 1] * q, 1e-300)
-    degrees = n - 2
-    log_k = (
-        0.5 * operators.log_det
-        - 0.5 * np.log(det)
-        + log_scale_integral(sse, degrees, problem.noise.sigma_floor)
-    )
-    log_k = log_k + problem.noise.log_rho_prior()
+    step_b, step_c = (d * p - b * q) / det, (a * q - b * p) / det  # [m, k]
+    sse = np.maximum(rr - step_b * p - step_c * q, 1e-300)
+    degrees = points - 2
+    log_k = constant - 0.5 * np.log(det) + log_scale_integral(sse, degrees, floor)
     peak = log_k.max(-1, keepdims=True)
     share = np.exp(log_k - peak)
     total = share.sum(-1, keepdims=True)
-    share = share / total
-    centre = (share[..., None] * step).sum(1)
-    scale = share * sse / max(degrees - 2, 1)
-    around = step - centre[:, None]
-    spread = np.empty((m, 2, 2))
-    spread[:, 0, 0] = (scale * d / det).sum(-1) + (share * around[..., 0] ** 2).sum(-1)
-    spread[:, 1, 1] = (scale * a / det).sum(-1) + (share * around[..., 1] ** 2).sum(-1)
-    mixed = (-scale * b / det).sum(-1) + (share * around[..., 0] * around[..., 1]).sum(-1)
-    spread[:, 0, 1] = spread[:, 1, 0] = mixed
+    share /= total
+    centre = np.empty((len(theta), 2))
+    centre[:, 0], centre[:, 1] = (share * step_b).sum(-1), (share * step_c).sum(-1)
+    scale = share * sse / (max(degrees - 2, 1) * det)
+    off_b, off_c = step_b - centre[:, :1], step_c - centre[:, 1:]
+    spread = np.empty((len(theta), 2, 2))
+    spread[:, 0, 0] = (scale * d + share * off_b * off_b).sum(-1)
+    spread[:, 1, 1] = (scale * a + share * off_c * off_c).sum(-1)
+    spread[:, 0, 1] = spread[:, 1, 0] = (share * off_b * off_c - scale * b).sum(-1)
     return peak[:, 0] + np.log(total[:, 0]), theta + centre, spread
 
 
@@ -224,9 +222,10 @@ def _det(matrix: FloatArray) -> FloatArray:
 
 def _solve(matrix: FloatArray, vector: FloatArray) -> FloatArray:
     det = _det(matrix)
-    x = (matrix[:, 1, 1] * vector[:, 0] - matrix[:, 0, 1] * vector[:, 1]) / det
-    y = (matrix[:, 0, 0] * vector[:, 1] - matrix[:, 0, 1] * vector[:, 0]) / det
-    return np.stack([x, y], -1)
+    out = np.empty_like(vector)
+    out[:, 0] = (matrix[:, 1, 1] * vector[:, 0] - matrix[:, 0, 1] * vector[:, 1]) / det
+    out[:, 1] = (matrix[:, 0, 0] * vector[:, 1] - matrix[:, 0, 1] * vector[:, 0]) / det
+    return out
 
 
 def search_scale(residual: FloatArray, fitted: int, noise: Noise) -> FloatArray:

@@ -17,7 +17,7 @@ from scalerl.curve.series import FloatArray
 
 LOG_B_RANGE = (np.log(0.1), np.log(10.0))
 MID_REACH = np.log(300.0)  # C_mid is searched from 300 times below the window to 300 times above it
-GRID_B, GRID_MID = 28, 48
+GRID_B, GRID_MID = 20, 36
 
 
 BEFORE_RL = -1e4  # log compute of the row that carries a measured R0: the share g is 0 there
@@ -140,7 +140,8 @@ def coarse_start(design: Design, y: FloatArray, r0: FloatArray) -> Starts:
     b = np.linspace(*LOG_B_RANGE, GRID_B)
     mid = np.linspace(*design.mid_range, GRID_MID)
     log_b, log_mid = (axis.ravel() for axis in np.meshgrid(b, mid, indexing="ij"))
-    g = expit(np.exp(log_b)[:, None] * (design.x - log_mid[:, None]))
+    slope = np.exp(log_b).astype(np.float32)[:, None]  # single precision is plenty for a start
+    g = expit(slope * (design.x - log_mid[:, None]).astype(np.float32)).astype(np.float64)
     w2 = design.weight**2
     cells = penalty(design, log_b, log_mid)
     s_g, s_gg = g @ w2, (g * g) @ w2
