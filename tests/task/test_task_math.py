@@ -3,11 +3,12 @@
 import time
 
 import pytest
-from answer_pairs import PAIRS
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scalerl.task import answer as extract
+from scalerl.task import benchmark
+from scalerl.task.answer_pairs import PAIRS
 from scalerl.task.match import as_number, normalise, quick_match
 from scalerl.task.math_verifier import MathVerifier
 from scalerl.task.protocol import Example
@@ -125,11 +126,6 @@ def test_hostile_answers_are_wrong_or_failed_within_the_limit(verifier, name):
 
 
 def test_simple_answers_a_second():
-    pairs = [(str(n), f"thinking</think>So \\boxed{{{n + n % 2}}}<|im_end|>") for n in range(4000)]
-    verifier = MathVerifier(workers=1)
-    examples = [example(gold) for gold, _ in pairs]
-    start = time.process_time()
-    judged = verifier(examples, [text for _, text in pairs])
-    rate = len(pairs) / (time.process_time() - start)
-    assert sum(j.passed for j in judged) == 2000
-    assert rate > 2000, rate
+    measured = benchmark.simple_answers(4000)
+    assert measured.as_wanted == 4000
+    assert measured.judged / measured.cpu_seconds > 2000, measured

@@ -15,6 +15,7 @@ SUBJECTS: dict[str, str] = {
     "head": "bench_head",
     "readers": "bench_readers",
     "step": "bench_step",
+    "verify": "bench_verify",
 }
 
 app = typer.Typer(help="Measure: each subject prints its table.", no_args_is_help=True)

@@ -1,4 +1,4 @@
-"""A table of answer pairs: (reference answer, what a model says, whether it is right)."""
+"""A table of answer pairs, (reference answer, what a model says, whether it is right): how good the math verifier is."""
 
 # ruff: noqa: E501
 # fmt: off
