@@ -15,7 +15,7 @@ def test_tridiagonal_precision_is_the_inverse_correlation(spacing):
     compute = np.append(1.0, 1.0 + np.cumsum(spacing))
     operators = precision(compute, Noise())
     x = np.random.default_rng(0).standard_normal((2, 3, 10))
-    gram = operators.gram(x)
+    gram = operators.gram(x.swapaxes(0, 1), x @ x.transpose(0, 2, 1))
     for k, r in enumerate(operators.rho):
         distance = np.abs(compute[:, None] - compute) / np.median(spacing)
         if r < 0 and np.ptp(spacing) > 0:

@@ -12,7 +12,7 @@ from scalerl.curve.refine import PIECES, between, between_cubic
 
 def test_straight_lines_between_nodes():
     inner = between(np.array([[0.0, 3.0, 9.0]]))
-    assert inner.tolist() == [[0, 1, 2, 3, 5, 7, 9]]
+    assert inner.tolist() == [[0, 0.75, 1.5, 2.25, 3, 4.5, 6, 7.5, 9]]
     assert between(np.zeros((2, 4, 5)), axis=1).shape == (2, 3 * PIECES + 1, 5)
 
 

@@ -10,7 +10,7 @@ from scipy.special import expit
 
 from scalerl.curve.mixture import Posterior
 from scalerl.curve.noise import Noise
-from scalerl.curve.posterior import Problem, march, search_scale
+from scalerl.curve.posterior import COARSE, FINE, Problem, march, search_scale
 from scalerl.curve.refine import between, between_cubic
 from scalerl.curve.series import FloatArray
 from scalerl.curve.varpro import Design, Solution, polish
@@ -67,7 +67,8 @@ def posterior(
         prior_sigma=None if design.prior is None else np.full(m * k, design.prior[4]),
     )
     c = B0 * (log_mid - origin)
-    found = march(flat, A.ravel(), B0.ravel(), c.ravel(), np.repeat(scale, k))
+    pace = FINE if design.r0_known or r0_prior is not None else COARSE
+    found = march(flat, A.ravel(), B0.ravel(), c.ravel(), np.repeat(scale, k), pace)
     shape = (m, k, found.A.shape[-1])
     nodes, log_density = found.A.reshape(shape), found.log_density.reshape(shape)
     half = 0.5 * found.r0_volume.reshape(shape)
@@ -127,7 +128,7 @@ def _refit_at(
         R0.ravel(),
         np.repeat(solution.log_B, k),
         np.repeat(solution.log_mid, k),
-        steps=12,
+        steps=6,
     )
     return at.A.reshape(R0.shape), np.exp(at.log_B).reshape(R0.shape), at.log_mid.reshape(R0.shape)
 

@@ -213,10 +213,12 @@ def invert(
         value, density = below(x)
         under = value < level
         low, high = np.where(under, x, low), np.where(under, high, x)
-        if (np.abs(value - level) < 1e-9).all() or (high - low <= 1e-12 * np.abs(high)).all():
+        found = (np.abs(value - level) < 1e-8) | (high - low <= 1e-10 * np.abs(high))
+        if found.all():
             break
         step = x - (value - level) / np.where(density > 0, density, 1.0)
-        x = np.where((density > 0) & (step > low) & (step < high), step, 0.5 * (low + high))
+        inside = (density > 0) & (step > low) & (step < high)
+        x = np.where(found, x, np.where(inside, step, 0.5 * (low + high)))
     return x
 
 

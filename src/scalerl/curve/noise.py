@@ -73,27 +73,35 @@ class Precision:
         r, keep = self.rho, 1 - self.rho**2
         return np.stack([(1 + r * r) / keep, -r * r / keep, -r / keep])
 
-    def gram(self, columns: FloatArray, products: FloatArray | None = None) -> FloatArray:
-        """Products of columns [m, p, n] in each metric: [m, p, p, k]; `products` [m, p, p]: the plain ones,
-        where they are known already."""
+    def gram(self, columns: FloatArray, products: FloatArray) -> FloatArray:
+        """Products of columns [p, m, n] in each metric [m, p, p, k]; `products` [m, p, p]: the plain ones."""
+        if self.even and len(self.rho) == 1 and self.rho[0] == 0:
+            return products[..., None]
+        out = np.empty((*products.shape, 3 if self.even else len(self.rho)))
+        for i, first in enumerate(columns):
+            for j, second in enumerate(columns[: i + 1]):
+                out[:, i, j] = out[:, j, i] = self._of_pair(first, second, i == j)
+        if not self.even:
+            return out
+        out[..., 0] = products
+        return np.asarray(out @ self._mix)
+
+    def _of_pair(self, first: FloatArray, second: FloatArray, same: bool) -> FloatArray:
+        """Two columns [m, n]: their products in each metric [m, k], or at even spacing (nothing, ends,
+        neighbours) [m, 3]."""
         if self.even:
-            whole = columns @ columns.transpose(0, 2, 1) if products is None else products
-            if len(self.rho) == 1 and self.rho[0] == 0:
-                return whole[..., None]
-            lag = columns[:, :, 1:] @ columns[:, :, :-1].transpose(0, 2, 1)
-            lag = lag + lag.transpose(0, 2, 1)
-            ends = (
-                columns[:, :, None, 0] * columns[:, None, :, 0]
-                + columns[:, :, None, -1] * columns[:, None, :, -1]
-            )
-            return np.asarray(np.stack([whole, ends, lag], -1) @ self._mix)
-        m, p, n = columns.shape
-        product = columns[:, :, None] * columns[:, None]
-        cross = columns[:, :, None, 1:] * columns[:, None, :, :-1]
-        cross = cross + cross.transpose(0, 2, 1, 3)
-        return (product.reshape(-1, n) @ self.diagonal.T + cross.reshape(-1, n - 1) @ self.off.T).reshape(
-            m, p, p, -1
-        )
+            out = np.zeros((len(first), 3))
+            out[:, 1] = first[:, 0] * second[:, 0] + first[:, -1] * second[:, -1]
+            lag = row_products(first[:, 1:], second[:, :-1])
+            out[:, 2] = 2 * lag if same else lag + row_products(second[:, 1:], first[:, :-1])
+            return out
+        cross = first[:, 1:] * second[:, :-1] + second[:, 1:] * first[:, :-1]
+        return np.asarray((first * second) @ self.diagonal.T + cross @ self.off.T)
+
+
+def row_products(first: FloatArray, second: FloatArray) -> FloatArray:
+    """Sums over points of products [m] of two columns [m, n]."""
+    return np.asarray(np.einsum("mn,mn->m", first, second))
 
 
 def precision(compute: FloatArray, noise: Noise) -> Precision:

@@ -12,17 +12,36 @@ as two more observations.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 from scipy.special import expit
 
-from scalerl.curve.noise import Noise, Precision, lag_correlation, log_scale_integral, precision
+from scalerl.curve.noise import (
+    Noise,
+    Precision,
+    lag_correlation,
+    log_scale_integral,
+    precision,
+    row_products,
+)
 from scalerl.curve.series import FloatArray
 
-STEPS = 11  # nodes on each side of the start
-FIRST_STEP, GROWTH = 0.5, 1.2  # of a standard deviation; grows into the tails
 WIDE_B, WIDE_C = 30.0, 100.0  # sd of the Gaussian that keeps (B, c) finite where the data say nothing
 LARGEST_STEP = 0.14  # of the gain A - R0: the step's length is judged locally
+
+
+class Pace(NamedTuple):
+    """Steps of a march on each side of its start: the first one (in standard deviations), its growth, their
+    number."""
+
+    first: float
+    growth: float
+    steps: int
+
+
+FINE = Pace(0.5, 1.2, 11)  # quantiles within 0.5% of the interval's width of a march in steps of 0.1
+COARSE = Pace(0.6, 1.3, 8)  # for a mixture of marches, which smooths: within 0.3%
 
 
 @dataclass(frozen=True)
@@ -72,7 +91,9 @@ class March:
     spread: FloatArray
 
 
-def march(problem: Problem, A: FloatArray, B: FloatArray, c: FloatArray, sigma: FloatArray) -> March:
+def march(
+    problem: Problem, A: FloatArray, B: FloatArray, c: FloatArray, sigma: FloatArray, pace: Pace = FINE
+) -> March:
     """Walk from (A, B, c) [m] both ways along the ridge, in steps of the length unit sigma [m]."""
     operators = precision(problem.compute, problem.noise)
     m = len(A)
@@ -80,11 +101,11 @@ def march(problem: Problem, A: FloatArray, B: FloatArray, c: FloatArray, sigma: 
     first = _linearise(problem, operators, start, np.stack([B, c], -1))
     both = _doubled(problem)  # both directions at once: half as many passes
     sign = np.repeat([-1.0, 1.0], m)
-    here, unit, step = np.tile(start, 2), np.tile(sigma, 2), FIRST_STEP
+    here, unit, step = np.tile(start, 2), np.tile(sigma, 2), pace.first
     ridge, tangent = np.tile(first.ridge, (2, 1)), np.tile(first.tangent, (2, 1))
     information = np.tile(first.information, 2)
     steps: list[tuple[FloatArray, _Local]] = []
-    for _ in range(STEPS):
+    for _ in range(pace.steps):
         length = step * unit / np.sqrt(np.maximum(information, 1e-300))
         length = np.minimum(length, LARGEST_STEP * np.maximum(here - both.R0, 0.02))
         there = np.clip(here + sign * length, both.R0 + 1e-4, 1.0)
@@ -92,7 +113,7 @@ def march(problem: Problem, A: FloatArray, B: FloatArray, c: FloatArray, sigma: 
         guess[:, 0] = np.clip(guess[:, 0], 0.02, 30.0)
         local = _linearise(both, operators, there, guess)
         steps.append((there, local))
-        here, step = there, step * GROWTH
+        here, step = there, step * pace.growth
         ridge, tangent, information = local.ridge, local.tangent, local.information
 
     def sorted_by_A(at_start: FloatArray, along: list[FloatArray]) -> FloatArray:
@@ -125,24 +146,35 @@ def _linearise(problem: Problem, operators: Precision, A: FloatArray, theta: Flo
     B, c = theta[:, :1], theta[:, 1:]
     g = expit(B * u - c)
     gain = (A - problem.R0)[:, None]
-    residual = w * (problem.y - problem.R0[:, None] - gain * g)
-    slope = w * gain * g * (1 - g)
-    columns = np.empty((len(A), 5 if problem.r0_fitted else 4, len(u)))
-    np.multiply(slope, u, out=columns[:, 0])
-    np.negative(slope, out=columns[:, 1])
-    columns[:, 2] = residual
-    np.multiply(w, g, out=columns[:, 3])
+    columns = np.empty((5 if problem.r0_fitted else 4, *g.shape))  # d/dB, d/dc, residual, d/dA, d/dR0
+    np.multiply(w, g, out=columns[3])
+    slope = gain * columns[3]
+    np.subtract(problem.y - problem.R0[:, None], gain * g, out=columns[2])
+    columns[2] *= w
+    slope *= 1 - g
+    np.multiply(slope, u, out=columns[0])
+    np.negative(slope, out=columns[1])
     if problem.r0_fitted:
-        np.subtract(w, columns[:, 3], out=columns[:, 4])
-    products = columns @ columns.transpose(0, 2, 1)
+        np.subtract(w, columns[3], out=columns[4])
+    products = _products(columns)
     extra = _prior_rows(problem, theta)
     fitted = products[:, :3, :3] + extra
     ridge = theta + _solve(fitted[:, :2, :2], fitted[:, :2, 2])
     volume, r0_volume, tangent, information = _geometry(problem, products, fitted[:, :2, :2])
-    gram = operators.gram(columns[:, :3], products[:, :3, :3]) + extra[..., None]
+    gram = operators.gram(columns[:3], products[:, :3, :3]) + extra[..., None]
     floor = problem.noise.sigma_floor
     log_density, centre, spread = _integrate_noise(operators.constant, floor, gram, len(u), theta)
     return _Local(log_density + volume, r0_volume, centre, spread, ridge, tangent, information)
+
+
+def _products(columns: FloatArray) -> FloatArray:
+    """Products of columns [p, m, n] over the points: [m, p, p]."""
+    p, m, _ = columns.shape
+    out = np.empty((m, p, p))
+    for i in range(p):
+        for j in range(i + 1):
+            out[:, i, j] = out[:, j, i] = row_products(columns[i], columns[j])
+    return out
 
 
 def _geometry(

@@ -11,7 +11,7 @@ import numpy as np
 
 from scalerl.curve.series import FloatArray
 
-PIECES = 3  # between two neighbouring nodes
+PIECES = 4  # between two neighbouring nodes
 
 
 def between(values: FloatArray, axis: int = -1) -> FloatArray:
