@@ -18,6 +18,8 @@ from scalerl.generate.randomness import stream_keys
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
+Member = tuple[GroupRequest, int]
+"""A completion: its group's request and its sample's index."""
 
 # name -> (type, whether it has a column for each token)
 _FIELDS: dict[str, tuple[type, bool]] = {
@@ -36,6 +38,9 @@ _FIELDS: dict[str, tuple[type, bool]] = {
     "interrupted": (np.bool_, False),
     "forced": (np.int64, False),  # index of the phrase's token that comes next; -1 when sampling
 }
+
+# what a token changes in a row, apart from the token itself
+_COUNTERS = ("length", "thinking_count", "answer_count", "closed", "interrupted", "forced")
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +94,7 @@ class Rows:
         phrase = len(self._markers.phrase or ())
         return max(b.max_thinking_tokens + b.max_answer_tokens for b in request.budgets) + phrase
 
-    def add(self, pairs: Sequence[tuple[GroupRequest, int]]) -> None:
+    def add(self, pairs: Sequence[Member]) -> None:
         """Start these (request, sample) pairs in rows count, count + 1, ..."""
         new = slice(self.count, self.count + len(pairs))
         budgets = [request.budgets[sample] for request, sample in pairs]
@@ -124,6 +129,15 @@ class Rows:
         self._steer(forced, stopped)
         return stopped | self._exhausted()
 
+    def counters(self, rows: Ints) -> list[Ints | Bools]:
+        """What `advance` will change in these rows, to be put back."""
+        return [getattr(self, name)[rows] for name in _COUNTERS]
+
+    def put_back(self, rows: Ints, counters: Sequence[Ints | Bools]) -> None:
+        """Undo these rows' last `advance`."""
+        for name, values in zip(_COUNTERS, counters, strict=True):
+            getattr(self, name)[rows] = values
+
     def take(self, finished: Bools) -> list[Completion]:
         """The finished rows' completions, ordered by (group, sample)."""
         completions = [self._completion(int(row)) for row in np.flatnonzero(finished)]
@@ -143,6 +157,10 @@ class Rows:
         del self.requests[kept:]
         self.count = kept
         return sources, targets
+
+    def longest_sequence(self) -> int:
+        """Tokens that the longest sequence in use can come to, its prompt included."""
+        return max((len(r.prompt) + self.longest_completion(r) for r in self.requests), default=0)
 
     def sequence(self, row: int) -> list[int]:
         """The row's prompt and its tokens so far."""

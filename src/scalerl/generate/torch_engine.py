@@ -17,11 +17,11 @@ from torch import Tensor
 
 from scalerl.errors import UserError
 from scalerl.generate.cache import KVCache
-from scalerl.generate.prefill import Prefix, prefill
+from scalerl.generate.prefill import prefill
 from scalerl.generate.protocol import Completion, GroupRequest
 from scalerl.generate.randomness import uniforms
 from scalerl.generate.requests import request_from_state, request_to_state
-from scalerl.generate.rows import Bools, Markers, Rows
+from scalerl.generate.rows import Bools, Ints, Markers, Member, Rows
 from scalerl.generate.sampling import Sampling, draw, require_exact
 from scalerl.policy.head import head_logits
 from scalerl.policy.lean import architecture_of, hidden_states, rope_tables, weights_of
@@ -69,10 +69,10 @@ class TorchEngine:
         self._device = policy.device
         self._rows = Rows(slots, 1, seed, Markers(end_token, close_thinking, interruption_phrase))
         self._cache = KVCache(self._architecture, slots, 1, self._weights.embedding)
-        self._grow(max(max_tokens, 2), max_tokens)
+        self._cos, self._sin = rope_tables(self._architecture, 1, self._weights.embedding)
+        self._grow(max_tokens, max_tokens)
         self._queue: deque[GroupRequest] = deque()
         self._started = 0  # samples of the first queued group that already have, or had, a row
-        self._prefix: Prefix | None = None  # of that group, when it has started
 
     @property
     def active(self) -> int:
@@ -93,25 +93,33 @@ class TorchEngine:
                 raise UserError(f"group {request.group} asks for no completions; give at least one budget")
         self._queue.extend(groups)
 
-    @torch.no_grad()
     def step(self) -> list[Completion]:
         """Decode one token in every active slot; return what finished, ordered by (group, sample)."""
-        hidden = self._decode() if self._rows.count else None
-        fresh = self._admit()
-        if hidden is None and not fresh:
+        return self.advance(self._next_in_queue(), held=np.zeros(0, dtype=np.int64))
+
+    @torch.no_grad()
+    def advance(self, starting: Sequence[Member], held: Ints) -> list[Completion]:
+        """Start these completions, then decode one token of every row in use that isn't held.
+
+        What `step` does with the queue's next; for callers that choose themselves (`loop.selective`). There
+        must be a free slot for each that starts. held: rows (of `members`) that stay as they are, though
+        they pass through the batch. Returns what finished, ordered by (group, sample).
+        """
+        hidden = [self._decode()] if self._rows.count else []
+        if starting:
+            hidden.append(self._start(starting))
+        if not hidden:
             return []
-        if fresh:
-            started = torch.stack(fresh)
-            hidden = started if hidden is None else torch.cat((hidden, started))
-        assert hidden is not None
-        finished = self._sample(hidden)
-        if not finished.any():
-            return []
-        completions = self._rows.take(finished)
-        sources, targets = self._rows.close_holes(finished)
-        if len(sources):
-            self._cache.move(self._on_device(sources), self._on_device(targets))
-        return completions
+        counters = self._rows.counters(held)
+        finished = self._sample(torch.cat(hidden) if len(hidden) > 1 else hidden[0])
+        self._rows.put_back(held, counters)
+        finished[held] = False
+        return self._take(finished) if finished.any() else []
+
+    def members(self) -> list[tuple[int, int]]:
+        """(group, sample) of each row in use, in order."""
+        samples = self._rows.sample[: self._rows.count].tolist()
+        return [(request.group, sample) for request, sample in zip(self._rows.requests, samples, strict=True)]
 
     @torch.no_grad()
     def load_weights(self, weights: Mapping[str, Tensor], policy_version: int) -> None:
@@ -123,27 +131,19 @@ class TorchEngine:
         placed = {name: weight.to(device=old.device, dtype=old.dtype) for name, weight in weights.items()}
         self._weights = weights_of(self._architecture, placed, copied=True)
         self.policy_version = policy_version
-        self._prefix = None  # completions that start from now on start under the new weights
+        self._cache.prompts.forget()  # completions that start from now on start under the new weights
         if self._recompute and self._rows.count:
             self._recompute_cache()
 
     def state_dict(self) -> dict[str, Any]:
         """Everything in flight, as tensors, numbers and lists; the weights aren't in it."""
-        n = self._rows.count
-        columns = int((self._rows.prompt_length + self._rows.length)[:n].max()) if n else 0
-        prefix = self._prefix
         return {
             "policy_version": self.policy_version,
             "rows": self._rows.state_dict(),
             "row_requests": [request_to_state(request) for request in self._rows.requests],
             "queue": [request_to_state(request) for request in self._queue],
             "started": self._started,
-            "prefix": None
-            if prefix is None
-            else [x.clone() for x in (prefix.keys, prefix.values, prefix.hidden)],
-            "room": self._cache.room,
-            "keys": self._cache.keys[:, :n, :, :columns].clone(),
-            "values": self._cache.values[:, :n, :, :columns].clone(),
+            "cache": self._cache.state_dict(self._rows.length[: self._rows.count]),
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -162,16 +162,8 @@ class TorchEngine:
         self._rows.load_state_dict(state["rows"], requests)
         self._queue = deque(request_from_state(request) for request in state["queue"])
         self._started = state["started"]
-        prefix = state["prefix"]
-        self._prefix = None if prefix is None else Prefix(*(tensor.to(self._device) for tensor in prefix))
-        self._grow(state["room"], 0)
-        rows, columns = slice(0, count), slice(0, state["keys"].shape[3])
-        self._cache.keys[:, rows, :, columns] = state["keys"].to(self._device)
-        self._cache.values[:, rows, :, columns] = state["values"].to(self._device)
-        for row in range(count):  # the last token is yet to be fed
-            self._cache.show(
-                slice(row, row + 1), int(self._rows.prompt_length[row] + self._rows.length[row]) - 1
-            )
+        self._grow(self._rows.longest_sequence(), state["cache"]["room"])
+        self._cache.load_state_dict(state["cache"])
 
     def _decode(self) -> Tensor:
         """Feed every row its last token: hidden states [n, D] that predict the next."""
@@ -180,7 +172,7 @@ class TorchEngine:
         positions_on_host = rows.prompt_length[:n] + last
         tokens = self._on_device(rows.tokens[np.arange(n), last])
         positions = self._on_device(positions_on_host)
-        attend = self._cache.decoder(positions_on_host)
+        attend = self._cache.decoder(last)
         cos, sin = self._cos[positions], self._sin[positions]
         return hidden_states(self._architecture, self._weights, tokens, cos, sin, attend)
 
@@ -198,42 +190,47 @@ class TorchEngine:
             )
         return self._rows.advance(tokens.cpu().numpy(), logprobs_on_host, self.policy_version)
 
-    def _admit(self) -> list[Tensor]:
-        """Move waiting completions into free rows; returns the hidden state [D] that starts each of them."""
+    def _next_in_queue(self) -> list[Member]:
+        """Take from the queue as many completions as there are free slots."""
         free = self._slots - self._rows.count
-        taken: list[tuple[GroupRequest, int, int]] = []  # request, its samples from, to
+        taken: list[Member] = []
         while free and self._queue:
             request, first = self._queue[0], self._started
             until = min(len(request.budgets), first + free)
-            taken.append((request, first, until))
+            taken += [(request, sample) for sample in range(first, until)]
             free -= until - first
             self._started = until
             if until < len(request.budgets):
                 break
             self._queue.popleft()
             self._started = 0
-        return self._start(taken) if taken else []
+        return taken
 
-    def _start(self, taken: list[tuple[GroupRequest, int, int]]) -> list[Tensor]:
-        """Give the taken samples rows, filled with their prompts' keys and values."""
-        known = [self._prefix] if self._prefix is not None else []
-        new = [request.prompt for request, _, _ in taken[len(known) :]]
-        prefixes = known + prefill(self._architecture, self._weights, new)
-        self._prefix = prefixes[-1] if self._started else None
-        completion_room = max(self._rows.longest_completion(request) for request, _, _ in taken)
-        self._grow(max(len(request.prompt) for request, _, _ in taken) + completion_room, completion_room)
-        hidden: list[Tensor] = []
-        for (request, first, until), prefix in zip(taken, prefixes, strict=True):
-            rows = slice(self._rows.count, self._rows.count + until - first)
-            self._rows.add([(request, sample) for sample in range(first, until)])
-            self._cache.write_prefix(rows, prefix.keys.unsqueeze(1), prefix.values.unsqueeze(1))
-            hidden += [prefix.hidden] * (until - first)
-        return hidden
+    def _start(self, starting: Sequence[Member]) -> Tensor:
+        """Give completions rows, and their prompts a reading; the hidden states [n, D] that start them."""
+        prompts = self._cache.prompts
+        unread = prompts.missing([request.prompt for request, _ in starting])
+        prompts.add(unread, prefill(self._architecture, self._weights, unread))
+        places = prompts.places([request.prompt for request, _ in starting])
+        first = self._rows.count
+        room = max(self._rows.longest_completion(request) for request, _ in starting)
+        self._grow(max(len(request.prompt) for request, _ in starting) + room, room)
+        self._rows.add(starting)
+        self._cache.start(slice(first, self._rows.count), places)
+        return prompts.hidden.index_select(0, self._on_device(places))
+
+    def _take(self, finished: Bools) -> list[Completion]:
+        """Take finished rows out and close the holes that they leave."""
+        completions = self._rows.take(finished)
+        sources, targets = self._rows.close_holes(finished)
+        self._cache.move(sources, targets, left=self._rows.count)
+        return completions
 
     def _grow(self, sequence_room: int, completion_room: int) -> None:
         self._rows.grow(completion_room)
-        if sequence_room > self._cache.room:
-            self._cache.grow(sequence_room, self._rows.count)
+        if completion_room > self._cache.room:
+            self._cache.grow(completion_room, self._rows.count)
+        if sequence_room > len(self._cos):
             self._cos, self._sin = rope_tables(self._architecture, sequence_room, self._weights.embedding)
 
     def _recompute_cache(self) -> None:
@@ -241,10 +238,8 @@ class TorchEngine:
         fed = [
             self._rows.sequence(row)[:-1] for row in range(self._rows.count)
         ]  # the last token is yet to be fed
-        for row, prefix in enumerate(prefill(self._architecture, self._weights, fed)):
-            self._cache.write_prefix(
-                slice(row, row + 1), prefix.keys.unsqueeze(1), prefix.values.unsqueeze(1)
-            )
+        for row, read in enumerate(prefill(self._architecture, self._weights, fed)):
+            self._cache.rewrite(row, int(self._rows.prompt_length[row]), read.keys, read.values)
 
     def _on_device(self, array: np.ndarray[Any, Any]) -> Tensor:
         return torch.from_numpy(array).to(self._device)
