@@ -188,6 +188,27 @@ def test_wrong_options_raise_user_errors(wrong):
         scalerl.fit()
 
 
+def test_source_grid_is_for_gpu_hours_only(monkeypatch):
+    """A.5's grid as it is described; another unit, or a window below the grid, is refused with a remedy."""
+    import scalerl.curve.fit as module
+
+    compute, rate = noisy()
+    monkeypatch.setattr(module, "grid_fit", lambda c, y, r0: Law(0.8, 1.9, 2518.2, r0))
+    seen = scalerl.fit(
+        Series.of(compute, rate, axis="device_hours", name="a"), r0=0.3, method="grid", noise="white"
+    )
+    assert (seen.A, seen.C_mid, seen.method) == (0.8, 2518.2, "grid")
+    assert seen.sse == pytest.approx(((rate - sigmoid(compute, seen.law)) ** 2).sum())
+    assert any("A on the edge" in note for note in seen.notes)
+    assert any(
+        "GPU-hours" in n for n in scalerl.fit(compute=compute, pass_rate=rate, r0=0.3, method="grid").notes
+    )
+    with pytest.raises(UserError, match="in trained tokens: use --method varpro, or --axis device_hours"):
+        scalerl.fit(Series.of(compute, rate, axis="tokens_trained"), r0=0.3, method="grid")
+    with pytest.raises(UserError, match="this window ends at 2: use --method varpro"):
+        scalerl.fit(Series.of(compute * 1e-4, rate, axis="device_hours"), r0=0.3, method="grid")
+
+
 def test_early_phase_is_found_and_said():
     compute = np.linspace(500, 20000, 60)
     rate = sigmoid(compute, Law(0.61, 1.92, 6000.0, 0.3)) + 0.002 * np.random.default_rng(0).standard_normal(

@@ -132,6 +132,18 @@ def test_compare_refuses_other_held_out_sets_unless_forced():
         scalerl.compare({"a": run()})
 
 
+def test_compare_refuses_device_time_of_different_kinds_only():
+    """An hour on one kind of device isn't an hour on another; a FLOP is a FLOP."""
+    runs = {"a": run(name="a", device_kind="H100"), "b": run(seed=1, name="b", device_kind="H200")}
+    with pytest.raises(UserError, match=r"H100 \(a\), H200 \(b\).*--axis flops"):
+        scalerl.compare(runs)
+    assert scalerl.compare(runs, force=True).verdict
+    known_once = {"a": runs["a"], "b": run(seed=1, name="b")}
+    assert scalerl.compare(known_once).verdict
+    flops = {name: Series(**(vars(one) | {"axis": "flops"})) for name, one in runs.items()}
+    assert scalerl.compare(flops).verdict
+
+
 def test_crossover_is_found_where_the_curves_cross():
     """A higher and slower against lower and faster: they cross where both laws are equal."""
     a, b = LAW, Law(0.70, 1.92, 6000.0, 0.3)

@@ -3,17 +3,13 @@ efficient."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from scalerl.cli.fit import AS_JSON, AXIS, FROM, NOISE, PRIOR, R0, SCALE, SET, UNTIL
 from scalerl.cli.log_options import DEVICES, GROUP, PARAMS, RESTART, LogOptions, X, Y, say_sources, source_of
-
-if TYPE_CHECKING:
-    from scalerl.record.run import Run
 
 
 def compare(
@@ -59,8 +55,6 @@ def compare(
     everyone = [run for members in runs.values() for run in members]
     if not as_json:
         say_sources(everyone)
-    if not force:
-        demand_one_device_kind(everyone)
     groups = {name: [run.curve(set_name, axis) for run in members] for name, members in runs.items()}
     options: dict[str, Any] = {"r0": start_of(r0), "prior": prior, "noise": noise, "window": (low, until)}
     result = compare_curves(
@@ -80,19 +74,3 @@ def compare(
         print_json(out)
     else:
         print_comparison(result)
-
-
-def demand_one_device_kind(runs: Iterable[Run]) -> None:
-    """UserError where two runs say that they ran on different kinds of device."""
-    from scalerl.errors import UserError
-    from scalerl.record.schema import UNSTATED_KIND
-
-    kinds: dict[str, str] = {}
-    for run in runs:
-        if run.header.devices is not None and run.header.devices.kind != UNSTATED_KIND:
-            kinds.setdefault(run.header.devices.kind, run.name)
-    if len(kinds) > 1:
-        named = ", ".join(f"{kind} ({name})" for kind, name in kinds.items())
-        raise UserError(
-            f"compare: the runs are on different device kinds: {named}; use --force to compare nevertheless"
-        )

@@ -33,7 +33,7 @@ def fit(
     skip: SKIP = None,
     r0: R0 = "auto",
     method: Annotated[
-        str, typer.Option("--method", help="varpro, or grid (the source's procedure).")
+        str, typer.Option("--method", help="varpro, or grid (the source's procedure, GPU-hours).")
     ] = "varpro",
     prior: PRIOR = "auto",
     noise: NOISE = "ar1",

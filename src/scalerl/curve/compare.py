@@ -3,7 +3,7 @@ budget."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from scalerl.curve.spread import Spread, holm, pooled_spread
 from scalerl.errors import UserError
 
 MARGIN = 0.02  # the source's error margin of A (A.5)
+DEVICE_TIME = {"device_hours", "seconds"}  # axes whose unit depends on the kind of device
 
 
 def compare(
@@ -34,9 +35,9 @@ def compare(
     """Compare two or more recipes, each given as one run or a list of runs (seeds): Run, Series or Fit.
 
     margin: in A, 'auto' is the source's 0.02. budgets: computes at which the chance of being best is asked
-    (default: half, one and four times the last evaluation). force: compare although held-out sets or compute
-    axes differ. The rule is spread.py's; UserError for fewer than two recipes, or for runs that can't be
-    compared.
+    (default: half, one and four times the last evaluation). force: compare although held-out sets, compute
+    axes or, where compute is device time, the kinds of device differ. The rule is spread.py's; UserError for
+    fewer than two recipes, or for runs that can't be compared.
     """
     limit = MARGIN if isinstance(margin, str) else float(margin)
     if isinstance(margin, str) and margin != "auto":
@@ -78,18 +79,37 @@ def _recipe(name: str, value: Any, set: str | None, axis: str | None, options: d
 
 
 def _comparable(series: list[Series], force: bool) -> None:
-    hashes = {s.held_out_hash for s in series if s.held_out_hash is not None}
+    """UserError where the runs differ in what makes a pass rate or a unit of compute the same."""
+    if force:
+        return
     axes = {s.axis for s in series}
-    if len(axes) > 1 and not force:
+    if len(axes) > 1:
         raise UserError(
             f"compare: compute is on different axes ({', '.join(sorted(axes))}); choose one with --axis"
         )
-    if len(hashes) > 1 and not force:
-        named = ", ".join(f"{s.name}: {str(s.held_out_hash)[:12]}" for s in series if s.held_out_hash)
+    sets = _first_with_each((s.held_out_hash, s.name) for s in series)
+    if len(sets) > 1:
+        named = ", ".join(f"{name}: {value[:12]}" for value, name in sets.items())
         raise UserError(
             f"compare: the runs were evaluated on different held-out sets ({named}); "
             "use --force to compare nevertheless"
         )
+    kinds = _first_with_each((s.device_kind, s.name) for s in series)
+    if axes <= DEVICE_TIME and len(kinds) > 1:
+        named = ", ".join(f"{kind} ({name})" for kind, name in kinds.items())
+        raise UserError(
+            f"compare: device time of different kinds isn't one unit: {named}; choose an axis that is one "
+            "(--axis flops), or use --force to compare nevertheless"
+        )
+
+
+def _first_with_each(pairs: Iterable[tuple[str | None, str]]) -> dict[str, str]:
+    """Of pairs (value, name): the first name with each known value."""
+    firsts: dict[str, str] = {}
+    for value, name in pairs:
+        if value is not None:
+            firsts.setdefault(value, name)
+    return firsts
 
 
 def _errors(recipe: Recipe) -> list[float]:

@@ -14,8 +14,8 @@ from scalerl.curve.noise import Noise, NoiseKind
 from scalerl.curve.prior import PriorName, prior_for
 from scalerl.curve.series import FloatArray, Scale, Series
 from scalerl.curve.shape import Shape, examine
-from scalerl.curve.sigmoid import Law
-from scalerl.curve.source_grid import grid_fit
+from scalerl.curve.sigmoid import Law, sigmoid
+from scalerl.curve.source_grid import demand_gpu_hours, grid_fit, on_the_edge
 from scalerl.curve.varpro import BEFORE_RL, Design, least_squares
 from scalerl.curve.weights import Weights, weigh
 from scalerl.errors import UserError
@@ -48,13 +48,16 @@ def fit(
     a number is taken as exact, 'free' fits it (what 'auto' does otherwise, and `fit.r0_mode` says so).
     window: (lo, hi) in compute units, ends included, None for open. skip: 'auto' finds the end of the early
     phase (`fit.notes` says where), a number leaves out everything before that compute. method: 'varpro'
-    (global least squares) or 'grid', the source's procedure (A.5), which gives no interval of its own. noise:
-    'ar1' integrates over the correlation along the run, 'white' takes the points as independent. prior:
-    'weak' (on log B and log C_mid), 'none', or 'auto' (weak below 30 points: see docs/law.md).
+    (global least squares) or 'grid', the source's procedure (A.5; GPU-hours only, some 25 s; intervals are
+    those of the same posterior, stretched to hold its estimate). noise: 'ar1' integrates over the correlation
+    along the run, 'white' takes the points as independent. prior: 'weak' (on log B and log C_mid), 'none', or
+    'auto' (weak below 30 points: see docs/law.md).
 
     Data that can't be fitted give a Fit whose `verdict` and `why` say so, with NaN parameters; a user's
     mistake (NaN, negative compute, values outside [0, 1], ...) raises UserError.
     """
+    if method not in ("varpro", "grid"):
+        raise UserError(f"method {method!r} isn't known; use 'varpro' or 'grid'")
     series = as_series(run, compute, pass_rate, stderr, scale, set, axis)
     mode, start, start_stderr = _start(series, r0)
     low, high = _window(window, skip)
@@ -77,6 +80,8 @@ def fit(
             shape = Shape("collapse", shape.why + f"; too few of them ({len(used)})", shape.peak_at)
     if len(used) < least or shape.verdict in ("all-zero", "all-equal", "beyond-data"):
         return _unfitted(series, used, shape, mode, (low, high), method, tuple(notes))
+    if method == "grid":
+        demand_gpu_hours(used)
     if mode == "free":
         notes.append(
             "no evaluation at compute 0 is used: R0 is fitted" if r0 == "auto" else "R0 is fitted, as asked"
@@ -166,9 +171,8 @@ def _solve(
         law, sse = _least_squares(x, y, weights.weight, mode, start, start_stderr, penalty, sigma)
     if method == "grid":
         law = grid_fit(used.compute, y, start if mode != "free" else law.R0)
-        sse = float(((y - law_rate(law, used.compute)) ** 2).sum())
-    elif method != "varpro":
-        raise UserError(f"method {method!r} isn't known; use 'varpro' or 'grid'")
+        sse = float(((y - sigmoid(used.compute, law)) ** 2).sum())
+        notes = (*notes, *_grid_notes(used, law))
     data = FitData(
         weights=weights,
         r0_stderr=_r0_stderr(mode, start_stderr, sigma),
@@ -180,11 +184,13 @@ def _solve(
     return Fit(law, sse, series, used, window, mode, method, shape, notes, data)
 
 
-def law_rate(law: Law, compute: FloatArray) -> FloatArray:
-    """Eq. 1 at `compute` [n]."""
-    from scalerl.curve.sigmoid import sigmoid
-
-    return sigmoid(compute, law)
+def _grid_notes(used: Series, law: Law) -> list[str]:
+    notes = ["method grid: A on 0.450 to 0.800, C_mid on 100 to 40,000 GPU-hours (A.5), points unweighted"]
+    if used.axis == "compute":
+        notes.append("compute has no unit here: it is taken for GPU-hours")
+    if edges := on_the_edge(law):
+        notes.append(f"{' and '.join(edges)} on the edge of the grid: the best law may lie outside it")
+    return notes
 
 
 def _r0_stderr(mode: R0Mode, stderr: float | None, sigma: float) -> float | None:

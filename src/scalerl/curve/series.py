@@ -31,7 +31,7 @@ class Series:
     pass_rate: float64 [n], in [0, 1]. stderr: float64 [n] or None: standard deviation of the evaluation noise
     of each point, in pass rate. stderr_kind: 'per-prompt' (sampling part at fixed prompts, from counts) or
     'binomial' (an upper bound). r0, r0_stderr: pass rate before RL and its standard error, where it was
-    measured.
+    measured. device_kind: what device time was spent on, where it is known.
     """
 
     compute: FloatArray
@@ -45,6 +45,7 @@ class Series:
     stderr_kind: StderrKind | None = None
     r0: float | None = None
     r0_stderr: float | None = None
+    device_kind: str | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "compute", _column("compute", self.compute, self.name))

@@ -1,5 +1,8 @@
-"""The source's own procedure (A.5): a grid over A and C_mid, B by SciPy's curve_fit at each cell; no
-interval."""
+"""The source's own procedure (A.5): a grid over A and C_mid, B by SciPy's curve_fit in each cell; no error bar.
+
+The grid is in GPU-hours, and kept as it is described: other units of compute are refused, since a grid scaled
+to them would be another procedure under the source's name.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +12,37 @@ import numpy as np
 from scipy.optimize import OptimizeWarning, curve_fit
 from scipy.special import expit
 
-from scalerl.curve.series import FloatArray
+from scalerl.curve.series import FloatArray, Series
 from scalerl.curve.sigmoid import Law
+from scalerl.errors import UserError
 
 A_GRID = np.round(np.arange(0.450, 0.8001, 0.005), 3)
 C_MID_GRID = np.linspace(100.0, 40000.0, 100)
+GPU_HOURS = (
+    "device_hours",
+    "compute",
+)  # axes taken for GPU-hours; bare numbers ('compute') have no unit of their own
+
+
+def demand_gpu_hours(used: Series) -> None:
+    """UserError where the grid can't hold the answer: another unit of compute, or a window below its lowest
+    C_mid."""
+    if used.axis not in GPU_HOURS:
+        raise UserError(
+            f"{used.name}: method 'grid' is the source's procedure, C_mid on 100 to 40,000 GPU-hours; this "
+            f"curve is in {used.unit}: use --method varpro, or --axis device_hours"
+        )
+    if used.compute[-1] < C_MID_GRID[0]:
+        raise UserError(
+            f"{used.name}: method 'grid' looks for C_mid on 100 to 40,000 GPU-hours, and this window ends at "
+            f"{used.compute[-1]:.4g}: use --method varpro"
+        )
+
+
+def on_the_edge(law: Law) -> list[str]:
+    """Which of A and C_mid lie on an edge of the grid, where the best cell may not be the best law."""
+    ends = {"A": (A_GRID[[0, -1]], law.A), "C_mid": (C_MID_GRID[[0, -1]], law.C_mid)}
+    return [name for name, (edge, value) in ends.items() if value in edge]
 
 
 def grid_fit(

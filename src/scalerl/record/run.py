@@ -14,7 +14,14 @@ import numpy as np
 from scalerl.errors import UserError
 from scalerl.record.points import Floats, PointTable, SetPoints
 from scalerl.record.prompts import PerPrompt, binomial_stderr, prompts_hash
-from scalerl.record.schema import HELD_OUT, TRAIN_LABEL, Evaluation, Provenance, RunHeader
+from scalerl.record.schema import (
+    HELD_OUT,
+    TRAIN_LABEL,
+    UNSTATED_KIND,
+    Evaluation,
+    Provenance,
+    RunHeader,
+)
 
 if TYPE_CHECKING:
     from scalerl.curve.series import Series, StderrKind
@@ -132,7 +139,13 @@ class Run:
             stderr_kind=None if errors is None else kind,
             r0=float(rates[0]) if first else None,
             r0_stderr=first_error if first else None,
+            device_kind=self._device_kind(),
         )
+
+    def _device_kind(self) -> str | None:
+        """The kind of device the run took its time on; None where only a count is known, or nothing."""
+        devices = self.header.devices
+        return None if devices is None or devices.kind == UNSTATED_KIND else devices.kind
 
     def _hash_of(self, name: str) -> str | None:
         """Which prompts a set has: the header knows the held-out set's, per-prompt counts those of others.
