@@ -1,4 +1,4 @@
-"""The KV cache: prompts once each, and for every completion in flight a row, preallocated, written in place."""
+"""The KV cache: each prompt once, and a row for every completion in flight, written in place."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class KVCache:
         self.values[:, row, :, :columns] = values[:, :, own]
 
     def decoder(self, lengths: Ints) -> DecodeAttention:
-        """Attention of one decode step: row n writes column lengths[n] and sees its prompt and all up to it."""
+        """Attention of one decode step: row n writes column lengths[n], sees its prompt and all up to it."""
         count, device = len(lengths), self.keys.device
         if self._sharing is None:
             heads = self.keys.shape[2]
@@ -133,7 +133,7 @@ class DecodeAttention:
 
     def __init__(self, cache: KVCache, sharing: Sharing, lengths: Ints) -> None:
         self._cache, self._sharing = cache, sharing
-        rows, heads, room = cache.keys.shape[1:4]
+        heads, room = cache.keys.shape[2:4]
         self._count, self._heads, self._columns = len(lengths), heads, int(lengths.max()) + 1
         first = np.arange(len(lengths) * heads) * room + np.repeat(lengths, heads)
         self._written = torch.from_numpy(first).to(cache.keys.device)  # flat (row, head, column)

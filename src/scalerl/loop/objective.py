@@ -10,7 +10,7 @@ A trainer step, in three calls:
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
@@ -57,15 +57,15 @@ class PreparedBatch:
     lengths: Tensor
     behaviour_logp: Tensor
     metrics: dict[str, float]
-    offsets: tuple[int, ...] = field(repr=False)
 
     def flat_tokens(self, completion_indices: Sequence[int]) -> TokenBatch:
         """Return some completions' sampled tokens laid out flat, in the order given; `logp` is empty."""
-        spans = [self.behaviour_logp[self.offsets[i] : self.offsets[i + 1]] for i in completion_indices]
         index = torch.as_tensor(list(completion_indices), dtype=torch.int64)
         lengths = self.lengths[index]
         completion = torch.repeat_interleave(torch.arange(len(index)), lengths)
-        behaviour_logp = torch.cat(spans) if spans else self.behaviour_logp[:0]
+        # a token lies as far behind its completion's first one here as there
+        shift = self.lengths.cumsum(0)[index] - lengths.cumsum(0)
+        behaviour_logp = self.behaviour_logp[torch.arange(len(completion)) + shift[completion]]
         return TokenBatch(behaviour_logp[:0], behaviour_logp, completion, lengths)
 
 
@@ -134,9 +134,9 @@ class Objective:
         advantage = self.advantage(reward, prompt, kept)
         kept_groups = [group for group, keep in zip(judged, keeps.tolist(), strict=True) if keep]
         completions = tuple(group.completions[i] for group in kept_groups for i in group.surviving)
-        lengths = torch.tensor([int(c.sampled.sum()) for c in completions], dtype=torch.int64)
         kept_prompt = (keeps.cumsum(0) - 1)[prompt][kept]
         logps = [c.logprobs[c.sampled] for c in completions]
+        lengths = torch.tensor([len(logp) for logp in logps], dtype=torch.int64)
         return PreparedBatch(
             completions=completions,
             prompt=kept_prompt,
@@ -146,7 +146,6 @@ class Objective:
             lengths=lengths,
             behaviour_logp=torch.from_numpy(np.concatenate([*logps, np.zeros(0, np.float32)])),
             metrics=batch_metrics(groups, kept_groups, reward),
-            offsets=(0, *np.cumsum([len(x) for x in logps], dtype=int).tolist()),
         )
 
     def token_loss_sum(

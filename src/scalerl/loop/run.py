@@ -11,7 +11,8 @@ from scalerl.loop.config_file import run_config_from
 from scalerl.loop.learner import Learner, Listener
 from scalerl.loop.local import LocalLoop
 from scalerl.loop.record_lock import lock_record
-from scalerl.loop.setup import build_engine, build_learner, build_schedule, open_record, pinned
+from scalerl.loop.schedule import build_schedule
+from scalerl.loop.setup import build_engine, build_learner, open_record, pinned
 from scalerl.loop.simulated import SimulatedLoop, build_simulated_loop
 from scalerl.loop.split import SplitLoop, build_split_loop
 from scalerl.record.schema import parse_header
@@ -45,7 +46,8 @@ def build_loop(config: RunConfig, learner: Learner) -> LocalLoop | SimulatedLoop
     if config.clock:
         return build_simulated_loop(config, config.clock, learner)
     engine = build_engine(config, learner.trainer.policy, learner.assembly.prompter)
-    return LocalLoop(learner, engine, build_schedule(config.recipe))
+    schedule = build_schedule(config.recipe.schedule, config.recipe.sizes.prompts_per_step)
+    return LocalLoop(learner, engine, schedule)
 
 
 def config_of_record(path: Path) -> RunConfig:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
-from typing import TypeVar, assert_never
+from typing import TypeVar
 
 import torch
 
@@ -19,13 +19,10 @@ from scalerl.loop.config import RunConfig
 from scalerl.loop.heldout import HeldOut
 from scalerl.loop.learner import Learner, Listener
 from scalerl.loop.rollouts import Assembly
-from scalerl.loop.schedule import Pipeline, PpoOffPolicy, Schedule
 from scalerl.loop.trainer import Trainer
 from scalerl.policy.load import Policy, load_policy, save_policy
 from scalerl.policy.tokenizer_files import copy_tokenizer
-from scalerl.recipe import axes
 from scalerl.recipe.no_ops import no_op_axes
-from scalerl.recipe.recipe import Recipe
 from scalerl.record.prompts import prompts_hash
 from scalerl.record.schema import Devices, RunHeader
 from scalerl.record.write import RunWriter
@@ -61,18 +58,6 @@ def pinned(config: RunConfig) -> Iterator[None]:
     finally:
         torch.set_num_threads(threads)
         torch.set_flush_denormal(False)
-
-
-def build_schedule(recipe: Recipe) -> Schedule:
-    """Return the off-policy schedule's state machine."""
-    prompts = recipe.sizes.prompts_per_step
-    match recipe.schedule:
-        case axes.PpoOffPolicy():
-            return PpoOffPolicy(recipe.schedule.k, prompts)
-        case axes.Pipeline():
-            return Pipeline(recipe.schedule.k, prompts)
-        case _:
-            assert_never(recipe.schedule)
 
 
 def build_engine(config: RunConfig, policy: Policy, prompter: Prompter) -> TorchEngine:

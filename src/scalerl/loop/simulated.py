@@ -8,9 +8,9 @@ from scalerl.loop.clock import Clock
 from scalerl.loop.config import RunConfig, SimulatedClock
 from scalerl.loop.learner import Learner
 from scalerl.loop.save import save_if_due
-from scalerl.loop.schedule import Schedule
+from scalerl.loop.schedule import Schedule, build_schedule
 from scalerl.loop.selective import SelectiveEngine
-from scalerl.loop.setup import build_schedule, make_engine
+from scalerl.loop.setup import make_engine
 from scalerl.loop.timed_content import TimedContent
 
 
@@ -63,4 +63,5 @@ def build_simulated_loop(config: RunConfig, settings: SimulatedClock, learner: L
     slots = profile.generators * profile.slots_per_generator
     policy, prompter = learner.trainer.policy, learner.assembly.prompter
     engine = make_engine(SelectiveEngine, config, policy, prompter, config.seed, slots)
-    return SimulatedLoop(learner, engine, build_schedule(config.recipe), settings)
+    schedule = build_schedule(config.recipe.schedule, config.recipe.sizes.prompts_per_step)
+    return SimulatedLoop(learner, engine, schedule, settings)

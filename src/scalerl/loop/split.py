@@ -17,8 +17,7 @@ from scalerl.loop.config import RunConfig
 from scalerl.loop.generator_process import Message, generate
 from scalerl.loop.learner import Learner, RunStopped
 from scalerl.loop.save import save_if_due
-from scalerl.loop.schedule import Schedule
-from scalerl.loop.setup import build_schedule
+from scalerl.loop.schedule import Schedule, build_schedule
 
 _GONE: Message = ("gone",)
 _PATIENCE_SECONDS = 10.0
@@ -160,4 +159,5 @@ def _receive(channel: Connection, inbox: queue.Queue[Message]) -> None:
 
 def build_split_loop(config: RunConfig, learner: Learner) -> SplitLoop:
     """Start the generator's process and return the loop that feeds it."""
-    return SplitLoop(learner, build_schedule(config.recipe), config)
+    schedule = build_schedule(config.recipe.schedule, config.recipe.sizes.prompts_per_step)
+    return SplitLoop(learner, schedule, config)

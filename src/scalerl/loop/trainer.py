@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -74,11 +75,12 @@ class Trainer:
         self, policy: Policy, prepared: PreparedBatch, part: Sequence[int]
     ) -> tuple[Tensor, Tensor, int]:
         """Return log-probs and entropies [T] of a micro-batch's sampled tokens, and its prompt tokens."""
-        by_prompt = [list(run) for _, run in groupby(part, key=lambda i: int(prepared.prompt[i]))]
+        prompt = prepared.prompt.tolist()
+        by_prompt = [list(run) for _, run in groupby(part, key=lambda i: prompt[i])]
         completions = prepared.completions
         groups = [(completions[run[0]].prompt, [completions[i].tokens for i in run]) for run in by_prompt]
         logp, entropy = completion_logprobs(policy, groups, fp32_head=self._fp32_head)
-        sampled = torch.cat([torch.from_numpy(completions[i].sampled) for i in part]).to(logp.device)
+        sampled = torch.from_numpy(np.concatenate([completions[i].sampled for i in part])).to(logp.device)
         return logp[sampled], entropy[sampled], sum(len(prompt) for prompt, _ in groups)
 
     @torch.no_grad()
@@ -116,10 +118,8 @@ class Trainer:
 
 def micro_batches(prepared: PreparedBatch, tokens: int) -> list[list[int]]:
     """Cut the batch's completions into runs of about `tokens` tokens, a prompt's completions together."""
-    prompts = [
-        list(run)
-        for _, run in groupby(range(len(prepared.completions)), key=lambda i: int(prepared.prompt[i]))
-    ]
+    prompt = prepared.prompt.tolist()
+    prompts = [list(run) for _, run in groupby(range(len(prompt)), key=lambda i: prompt[i])]
     prompts.sort(
         key=lambda run: len(prepared.completions[run[0]].prompt)
     )  # alike lengths together: less padding
