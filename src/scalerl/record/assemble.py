@@ -32,6 +32,7 @@ def assemble(path: Path, run: str, columns: Columns, log: Log, options: Options)
         options.scale,
         evidence_for(columns, y),
         work.where,
+        columns.get(y).limits() if columns.get(y).removed else None,
         fields_in_unit(columns, [name for name in work.chosen.others if name != y]),
     )
     axes, devices = axes_of(work)

@@ -6,16 +6,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
 from scalerl.errors import UserError
 from scalerl.record.choice import listing
-from scalerl.record.choose import Chosen, choose_y, step_field
+from scalerl.record.choose import Chosen, choose_y
+from scalerl.record.column import Floats, Ints, look_up
 from scalerl.record.columns import Columns, Log
 from scalerl.record.restarts import resolve
+from scalerl.record.thin import step_field
 
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 INDEX = "index"
 
 
@@ -43,17 +42,15 @@ class Assembly:
         self.warnings = list(log.warnings)
         self.chosen: Chosen = choose_y(columns, options.y, self.where)
         self.x = options.x or log.x_field
+        columns.settle()
         self.stepped = self._row_steps()
 
-    def _row_steps(self) -> tuple[str, Floats]:
-        """The step of every row [rows] (NaN where it has none), and the name of where it is from."""
-        rows = self.columns.rows
-        steps = np.full(rows, np.nan)
+    def _row_steps(self) -> tuple[str, Ints, Floats]:
+        """Where the steps are from, the rows [n] that have one, and it [n]."""
+        y = self.columns.get(self.chosen.y)
         name = step_field(self.columns, self.chosen.y, self.options.x)
         if self.options.x == INDEX or (name is None and self.x is not None):
-            at = self.columns.column(self.chosen.y)[0]
-            steps[at] = np.arange(1, len(at) + 1)
-            return INDEX, steps
+            return INDEX, y.rows(), (y.ordinals() + 1).astype(np.float64)
         if name is None:
             raise UserError(
                 f"{self.where}: no field says at which step {self.chosen.y} was taken; name one with --x "
@@ -62,23 +59,24 @@ class Assembly:
         at, values = self.columns.column(name)
         if not len(at):
             raise UserError(f"{self.where}: field {name!r} holds no number; choose another with --x")
-        steps[at] = values
-        return name, steps
+        return name, at, values
 
     def steps_of(self, name: str) -> tuple[Floats, Floats]:
         """(step, value) of a field in the order of the file, without NaN and rows that have no step."""
         at, values = self.columns.column(name)
-        steps = self.stepped[1][at]
+        steps = look_up(at, *self.stepped[1:])
         good = np.isfinite(values) & np.isfinite(steps)
         return steps[good], values[good]
 
     def points(self, name: str, main: bool) -> tuple[Floats, Floats, Ints, Ints | None]:
         """(step, value, row, repeat) of a y field after restarts; `main` also notes what was left."""
         at, values = self.columns.column(name)
-        steps = self.stepped[1][at]
+        steps = look_up(at, *self.stepped[1:])
         good = np.isfinite(values) & np.isfinite(steps)
         if main:
-            self._count("value is NaN or infinite", int(np.sum(~np.isfinite(values))))
+            self._note_thinning(name)
+            lost = self.columns.get(name).removed_nan
+            self._count("value is NaN or infinite", int(np.sum(~np.isfinite(values))) + lost)
             self._count("row without a step", int(np.sum(np.isfinite(values) & ~np.isfinite(steps))))
         if not bool(good.all()):
             at, values, steps = at[good], values[good], steps[good]
@@ -97,6 +95,21 @@ class Assembly:
             for reason, count in done.dropped.items():
                 self._count(reason, count)
         return done.step, values[done.kept], at[done.kept], None
+
+    def _note_thinning(self, name: str) -> None:
+        """Say what was thinned out of the curve, and what was not stored at all."""
+        column, bin_rows = self.columns.get(name), self.columns.bin_rows
+        self._count(
+            f"thinned: the last of every {bin_rows:,} rows stays", column.removed - column.removed_nan
+        )
+        if column.removed:
+            self.warnings.append(
+                f"{column.seen:,} values of {name} are more than are held: of every {bin_rows:,} rows the "
+                "last one stays, both ends of the log and of each restart too; sums over steps stay whole"
+            )
+        if self.columns.crowded_out:
+            some = ", ".join(sorted(self.columns.crowded_out - {""}))
+            self.warnings.append(f"more fields than are held: some were left out ({some}, ...)")
 
     def _count(self, reason: str, count: int) -> None:
         if count:

@@ -5,9 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import numpy as np
-import numpy.typing as npt
-
 from scalerl.errors import UserError
 from scalerl.record.choice import listing
 from scalerl.record.columns import Columns
@@ -17,11 +14,9 @@ from scalerl.record.fields import (
     preference,
     role_of,
     spread_fields,
-    step_preference,
 )
 from scalerl.record.scale import LARGEST_STD, Evidence
 
-Floats = npt.NDArray[np.float64]
 FEWEST_HELD_OUT = 4
 """A held-out field with fewer points than the law has parameters gives way to the train reward."""
 
@@ -96,7 +91,7 @@ def _candidates(columns: Columns, exclude: str | None = None) -> list[str]:
 
 def _points(columns: Columns, name: str) -> int:
     """Rows in which a field has a finite number."""
-    return int(np.sum(np.isfinite(columns.column(name)[1])))
+    return columns.get(name).finite_seen()
 
 
 def reward_functions(columns: Columns) -> list[str]:
@@ -113,15 +108,14 @@ def evidence_for(columns: Columns, name: str) -> Evidence:
     low, high, std = 0.0, 1.0, 0.0
     said: list[str] = []
     for other in (*companions(name), *spread_fields(name)):
-        values = columns.column(other)[1]
-        values = values[np.isfinite(values)]
-        if not len(values):
+        least, most = columns.get(other).limits()
+        if most < least:
             continue
         if other in spread_fields(name):
-            std = float(values.max())
+            std = most
             said += [other] if std > LARGEST_STD else []
-        elif values.min() < low or values.max() > high:
-            low, high = min(low, float(values.min())), max(high, float(values.max()))
+        elif least < low or most > high:
+            low, high = min(low, least), max(high, most)
             said.append(other)
     parts = len(reward_functions(columns)) if role_of(name) == "train" and not is_reward_function(name) else 1
     return Evidence(low, high, std, " and ".join(said), parts)
@@ -131,32 +125,10 @@ def fields_in_unit(columns: Columns, names: list[str]) -> list[str]:
     """Which fields could be pass rates as they are: all values, and all single rewards, within 0..1."""
     found = []
     for name in names:
-        values = columns.column(name)[1]
-        values = values[np.isfinite(values)]
-        if (
-            len(values)
-            and values.min() >= 0
-            and 0 < values.max() <= 1
-            and not evidence_for(columns, name).outside
-        ):
+        low, high = columns.get(name).limits()
+        if low >= 0 and 0 < high <= 1 and not evidence_for(columns, name).outside:
             found.append(name)
     return found
-
-
-def step_field(columns: Columns, y: str, named: str | None) -> str | None:
-    """The step counter: of those present beside y the trainer's own; None where there is none."""
-    if named is not None and role_of(named) == "step":
-        return named
-    rows = columns.column(y)[0]
-    best: tuple[float, int, str] | None = None
-    for name in columns.having("step"):
-        if name == y:
-            continue
-        covered = float(np.mean(np.isin(rows, columns.column(name)[0]))) if len(rows) else 0.0
-        if covered > 0:
-            rank = (-round(covered, 2), step_preference(name), name)
-            best = rank if best is None or rank < best else best
-    return None if best is None else best[2]
 
 
 def run_title(path: Path, run: str) -> str:

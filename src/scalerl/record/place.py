@@ -5,20 +5,18 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-import numpy.typing as npt
 
 from scalerl.errors import UserError
 from scalerl.record import axes as ax
 from scalerl.record.assembly import INDEX, Assembly
 from scalerl.record.axes import Axis
 from scalerl.record.choice import listing
+from scalerl.record.column import Floats, Ints, look_up
 from scalerl.record.columns import Columns
 from scalerl.record.fields import role_of
 from scalerl.record.points import SetPoints
 from scalerl.record.schema import Devices
 
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 _KNOWN_X = (
     "step", "tokens_total", "tokens_step", "seconds_total", "seconds_step", "seconds_either", "timestamp",
     "device_hours", "flops",
@@ -121,10 +119,7 @@ def _custom(work: Assembly, rows: Ints) -> Floats | None:
     if not work.columns.count(name):
         known = listing(list(work.columns.names), 12)
         raise UserError(f"{work.where}: no number in a field {name!r} for x; fields: {known}")
-    at, values = work.columns.column(name)
-    by_row = np.full(work.columns.rows, np.nan)
-    by_row[at] = values
-    found = by_row[rows]
+    found = look_up(rows, *work.columns.column(name))
     if bool(np.any(np.isnan(found))) or bool(np.any(found < 0)):
         raise UserError(
             f"{work.where}: x field {name!r} is missing or negative at some points of {work.chosen.y}"
@@ -137,12 +132,9 @@ def _samples(columns: Columns, name: str, rows: Ints) -> Ints | None:
     if role_of(name) != "held_out":
         return None
     for field_name in columns.having("samples"):
-        at, values = columns.column(field_name)
-        by_row = np.zeros(columns.rows, np.int64)
-        good = np.isfinite(values) & (values >= 1) & (values < 1e12)
-        by_row[at[good]] = values[good].astype(np.int64)
-        if bool(np.all(by_row[rows] > 0)):
-            return by_row[rows]
+        counts = look_up(rows, *columns.column(field_name))
+        if bool(np.all((counts >= 1) & (counts < 1e12))):
+            return counts.astype(np.int64)
     return None
 
 

@@ -35,10 +35,19 @@ class Evidence:
 
 
 def to_rates(
-    values: Floats, name: str, scale: str | None, evidence: Evidence, where: str, rates: list[str]
+    values: Floats,
+    name: str,
+    scale: str | None,
+    evidence: Evidence,
+    where: str,
+    limits: tuple[float, float] | None,
+    rates: list[str],
 ) -> tuple[Floats, str]:
-    """Pass rates [n] of values [n], and the scale's name. `rates` are other fields that lie in 0..1."""
-    low, high = float(values.min()), float(values.max())
+    """Pass rates [n] of values [n], and the scale's name. `rates` are other fields that lie in 0..1.
+
+    `limits` are those of all values that the log holds, where [n] are only some of them.
+    """
+    low, high = limits or (float(values.min()), float(values.max()))
     if scale is None:
         if low >= -_EDGE and high <= 1 + _EDGE and not evidence.outside:
             return np.clip(values, 0.0, 1.0), "unit"

@@ -86,10 +86,11 @@ def iter_chunks(path: Path, encoding: str) -> Iterator[str]:
     yield decoder.decode(b"", final=True)
 
 
-def iter_lines(path: Path, encoding: str) -> Iterator[str]:
-    """Lines without their ends. LF, CRLF and a lone CR (progress bars) all end a line.
+def iter_blocks(path: Path, encoding: str) -> Iterator[str]:
+    """The text in blocks of whole lines, about 1 MB each, without the end of a block's last line.
 
-    UserError for a line beyond 64 MB: that's no line format.
+    LF, CRLF and a lone CR (progress bars) all end a line. UserError for a line beyond 64 MB: that's no line
+    format.
     """
     rest = ""
     for chunk in iter_chunks(path, encoding):
@@ -99,14 +100,21 @@ def iter_lines(path: Path, encoding: str) -> Iterator[str]:
             text, held = text[:-1], "\r"
         if "\r" in text:
             text = text.replace("\r\n", "\n").replace("\r", "\n")
-        lines = text.split("\n")
-        rest = lines.pop() + held
+        block, ended, rest = text.rpartition("\n")
+        rest += held
         if len(rest) > LONGEST_LINE:
             raise UserError(f"{path}: a line longer than {LONGEST_LINE >> 20} MB; not a line format")
-        yield from lines
+        if ended:
+            yield block
     rest = rest.removesuffix("\r")
     if rest:
         yield rest
+
+
+def iter_lines(path: Path, encoding: str) -> Iterator[str]:
+    """Lines without their ends, as `iter_blocks` tells them apart."""
+    for block in iter_blocks(path, encoding):
+        yield from block.split("\n")
 
 
 def ends_whole(path: Path) -> bool:

@@ -3,35 +3,71 @@
 from __future__ import annotations
 
 from scalerl.errors import UserError
-from scalerl.record.columns import Columns, Log, Wanted
+from scalerl.record.column import Floats
+from scalerl.record.columns import Budget, Columns, Log, Wanted, as_number
 from scalerl.record.fields import role_of
 from scalerl.record.readers.dict_console import DictConsole
 from scalerl.record.readers.nemo_console import NemoConsole
 from scalerl.record.readers.pairs_console import PairsConsole
+from scalerl.record.readers.shapes import Pairs, read_by_shape
 from scalerl.record.readers.verl_console import VerlConsole
-from scalerl.record.text import Head, ends_whole, iter_lines
+from scalerl.record.text import Head, ends_whole, iter_blocks
+
+
+class Console:
+    """All dialects, as one reader of lines."""
+
+    def __init__(self, wanted: Wanted, budget: Budget) -> None:
+        self.verl = VerlConsole(Columns(wanted, budget))
+        self.dicts = DictConsole(Columns(wanted, budget), wanted.y)
+        self.nemo = NemoConsole(Columns(wanted, budget))
+        self.pairs = PairsConsole(Columns(wanted, budget))
+
+    def feed(self, line: str) -> None:
+        """Offer the line to the dialects."""
+        if not (self.verl.feed(line) or self.dicts.feed(line)):
+            self.nemo.feed(line)
+            self.pairs.feed(line)
+
+    def _dialect(self, line: str) -> VerlConsole | DictConsole | PairsConsole | None:
+        """The one dialect that the line is of, for itself; None where what is around it may matter."""
+        if self.verl.parse(line) is not None:
+            return self.verl
+        if " - " in line or self.nemo.telling(line):
+            return None
+        return self.dicts if self.dicts.parse(line) is not None else self.pairs
+
+    def probe(self, line: str) -> Pairs | None:
+        """What the line alone would store."""
+        dialect = self._dialect(line)
+        pairs = None if dialect is None else dialect.parse(line)
+        if pairs is None:
+            return None
+        found = [(name, as_number(value, name)) for name, value in pairs]
+        return [(name, value) for name, value in found if value is not None]
+
+    def take(self, example: str, names: list[str], values: list[Floats]) -> None:
+        """Take rows of lines like the example."""
+        dialect = self._dialect(example)
+        assert dialect is not None
+        self.verl.close()
+        dialect.take(names, values)
 
 
 def read_console(head: Head, wanted: Wanted) -> Log:
     """Read a console log; UserError where no line of it holds metrics."""
-    verl, dicts, nemo, pairs = (
-        VerlConsole(wanted),
-        DictConsole(wanted),
-        NemoConsole(wanted),
-        PairsConsole(wanted),
-    )
-    for line in iter_lines(head.path, head.encoding):
-        if not (verl.feed(line) or dicts.feed(line)):
-            nemo.feed(line)
-            pairs.feed(line)
+    budget = Budget()
+    console = Console(wanted, budget)
+    read_by_shape(iter_blocks(head.path, head.encoding), console)
     whole = ends_whole(head.path)
-    for dialect in (verl, nemo, dicts, pairs):
+    for dialect in (console.verl, console.nemo, console.dicts, console.pairs):
         if dialect.finish(whole) and _has_rate(dialect.columns, wanted):
-            log = Log(dialect.name, {"": dialect.columns})
-            if dialect is verl and verl.joined:
-                log.warnings.append(f"{verl.joined} lines that were broken in the middle have been joined")
-            if dialect is dicts:
-                _settle_steps(dicts, log)
+            log = Log(dialect.name, {"": dialect.columns}, budget=budget)
+            if dialect is console.verl and dialect.joined:
+                log.warnings.append(f"{dialect.joined} lines that were broken in the middle have been joined")
+            if dialect is console.dicts:
+                log.drop("line torn before its end", dialect.torn)
+                log.guesses += dialect.settle_steps()
             return log
     raise UserError(
         f"{head.path}: no line with a step and a pass rate or reward in this log "
@@ -42,13 +78,3 @@ def read_console(head: Head, wanted: Wanted) -> Log:
 def _has_rate(columns: Columns, wanted: Wanted) -> bool:
     named = wanted.y is not None and columns.count(wanted.y) > 0
     return named or any(role_of(name) in ("held_out", "unstated", "train") for name in columns.stored())
-
-
-def _settle_steps(dicts: DictConsole, log: Log) -> None:
-    log.drop("line torn before its end", dicts.torn)
-    settled = dicts.steps()
-    if settled is None:
-        return
-    steps, how = settled
-    dicts.columns.set_steps(steps)
-    log.guesses.append(how)

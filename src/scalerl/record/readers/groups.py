@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from scalerl.errors import UserError
-from scalerl.record.columns import Columns, Log, Wanted
+from scalerl.record.columns import Columns, Log, Wanted, as_number, flatten
 from scalerl.record.fields import canonical, role_of
 
 _MOST_RUNS = 2000
+_SAMPLED = 400
+_FEWEST_ALIKE = 8
 
 
 class Grouper:
@@ -22,19 +27,18 @@ class Grouper:
         self.by: tuple[str, ...] = by if by is not None else named or ()
         self.rows = 0
 
-    def columns_for(self, row: Mapping[str, Any]) -> Columns:
-        """The columns that a row belongs in."""
-        self.rows += 1
+    def columns_for(self, row: Mapping[str, Any], count: int = 1) -> Columns:
+        """The columns that a row belongs in, or that `count` rows like it do."""
+        self.rows += count
         key = run_name(row, self.by)
-        columns = self.log.runs.get(key)
-        if columns is None:
-            if len(self.log.runs) >= _MOST_RUNS:
-                by = ", ".join(self.by)
-                raise UserError(
-                    f"{by} tells more than {_MOST_RUNS} runs apart; name another field with --group"
-                )
-            columns = self.log.runs[key] = Columns(self.wanted)
-        return columns
+        if key not in self.log.runs and len(self.log.runs) >= _MOST_RUNS:
+            by = ", ".join(self.by)
+            raise UserError(f"{by} tells more than {_MOST_RUNS} runs apart; name another field with --group")
+        return self.log.run(key, self.wanted)
+
+    def peek(self, row: Mapping[str, Any]) -> Columns | None:
+        """The columns that a row would belong in, where the run is known already."""
+        return self.log.runs.get(run_name(row, self.by))
 
     def finish(self) -> None:
         """End of the log: a single run needs no name; several are said to have been told apart."""
@@ -47,6 +51,35 @@ class Grouper:
     def all_names(self) -> set[str]:
         """Every field seen in any run."""
         return {name for columns in self.log.runs.values() for name in columns.names}
+
+
+def add_rows(grouper: Grouper, rows: Sequence[dict[str, Any]]) -> None:
+    """Store JSON objects, nested ones flattened to 'a/b' names; the first ones tell what to group by."""
+    flat = [row if dict not in map(type, row.values()) else dict(flatten(row)) for row in rows]
+    if not grouper.rows and not grouper.wanted.group:
+        grouper.by = guess_groups(flat[:_SAMPLED])
+    for names, members in itertools.groupby(flat, key=tuple):
+        alike = list(members)
+        if grouper.by or len(alike) < _FEWEST_ALIKE:
+            for row in alike:
+                grouper.columns_for(row).add(row.items())
+        else:
+            _add_alike(grouper.columns_for({}, len(alike)), names, alike)
+
+
+def _add_alike(columns: Columns, names: tuple[str, ...], rows: list[dict[str, Any]]) -> None:
+    """Store rows of the same fields, field by field."""
+    for name, cells in zip(names, zip(*map(dict.values, rows), strict=True), strict=True):
+        if not columns.wants(name):
+            continue
+        if set(map(type, cells)) == {float}:
+            columns.put_rows(name, np.array(cells))
+            continue
+        numbers = [as_number(cell, name) for cell in cells]
+        places = [at for at, number in enumerate(numbers) if number is not None]
+        if places:
+            columns.put_rows(name, np.array([numbers[at] for at in places], np.float64), np.array(places))
+    columns.end_row(len(rows))
 
 
 def run_name(row: Mapping[str, Any], by: tuple[str, ...]) -> str:

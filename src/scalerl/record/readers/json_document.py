@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
+import orjson
+
 from scalerl.errors import UserError
-from scalerl.record.columns import Log, Wanted, flatten
-from scalerl.record.readers.groups import Grouper
+from scalerl.record.columns import Columns, Log, Wanted, flatten
+from scalerl.record.readers.groups import Grouper, add_rows
 from scalerl.record.text import Head, iter_chunks
 
 LONGEST_VALUE = 32 << 20
+_MANY_CHARACTERS = 1 << 16
+_ONE_BY_ONE = 200
+_COMMAS_TRIED = 6
+_COMMA = re.compile(r"\s*,")
+_ROWS_A_BATCH = 1000
 _SPACE = re.compile(r"[\s\ufeff]*")
 _DECODER = json.JSONDecoder()
 _BY_STEP = re.compile(r"(?:checkpoint|global_step|step|iter(?:ation)?|epoch)?[-_ ]?(\d{1,12})", re.IGNORECASE)
@@ -27,6 +36,7 @@ class JsonStream:
         self._text = ""
         self._at = 0
         self._ended = False
+        self._singly = 0  # elements still to be taken one by one
 
     def _more(self) -> bool:
         chunk = "" if self._ended else next(self._chunks, None)
@@ -91,11 +101,49 @@ class JsonStream:
         if self.take("]"):
             return
         while True:
+            yield from self._many()
             yield self.value()
             if self.take("]"):
                 return
             if not self.take(","):
                 raise self._malformed("expected ',' or ']'")
+
+    def _many(self) -> Iterator[Any]:
+        """Elements that lie whole in what is read already, with the comma behind each, parsed together.
+
+        A text that is a list of JSON values can be nothing else, wherever it was cut. Where none is found,
+        the next elements are taken one by one for a while.
+        """
+        while self._singly == 0:
+            if len(self._text) - self._at < _MANY_CHARACTERS:
+                self._more()
+            for comma in self._commas():
+                try:
+                    found = orjson.loads(f"[{self._text[self._at : comma]}]")
+                except orjson.JSONDecodeError:
+                    continue
+                self._at = comma + 1
+                yield from found
+                break
+            else:
+                self._singly = _ONE_BY_ONE
+        self._singly -= 1
+
+    def _commas(self) -> Iterator[int]:
+        """Where elements may end, the farthest places first: after objects, or between numbers."""
+        stop = self._at + _MANY_CHARACTERS
+        if self.peek() == "{":
+            for _ in range(_COMMAS_TRIED):
+                stop = self._text.rfind("}", self._at, stop)
+                if stop < 0:
+                    return
+                if match := _COMMA.match(self._text, stop + 1):
+                    yield match.end() - 1
+        else:
+            bracket = self._text.find("]", self._at, stop)
+            comma = self._text.rfind(",", self._at, stop if bracket < 0 else bracket)
+            if comma > self._at:
+                yield comma
 
     def members(self) -> Iterator[str]:
         """The keys of the object that begins here; the caller takes each key's value before the next."""
@@ -119,7 +167,7 @@ def read_json_document(head: Head, wanted: Wanted) -> Log:
     stream = JsonStream(head)
     log = Log("JSON rows")
     if stream.peek() == "[":
-        _rows(stream, wanted, log, "")
+        _rows(stream, wanted, log, "", Arrays(wanted, log))
     else:
         _object(stream, wanted, log)
     if not any(columns.rows for columns in log.runs.values()):
@@ -127,48 +175,69 @@ def read_json_document(head: Head, wanted: Wanted) -> Log:
     return log
 
 
-def _rows(stream: JsonStream, wanted: Wanted, log: Log, key: str) -> dict[str, list[float]]:
-    """Rows of an array into the log; an array of numbers is returned as a column instead."""
-    from scalerl.record.readers.groups import guess_groups
-
+def _rows(stream: JsonStream, wanted: Wanted, log: Log, key: str, arrays: Arrays) -> None:
+    """Rows of an array into the log; an array of numbers is a column of `arrays` instead."""
     grouper = Grouper(wanted, log)
-    sample: list[dict[str, Any]] = []
+    rows: list[dict[str, Any]] = []
     numbers: list[float] = []
-
-    def settle() -> None:
-        if not wanted.group:
-            grouper.by = guess_groups(sample)
-        for row in sample:
-            grouper.columns_for(row).add(row.items())
-
-    settled = False
     for item in stream.items():
         if isinstance(item, dict):
-            flat = dict(flatten(item))
-            if settled:
-                grouper.columns_for(flat).add(flat.items())
-            else:
-                sample.append(flat)
-                if len(sample) == 400:
-                    settle()
-                    settled = True
+            rows.append(item)
         elif isinstance(item, int | float) and not isinstance(item, bool):
-            numbers.append(float(item) if abs(item) < 10**300 else float("inf"))
-    if not settled:
-        settle()
+            numbers.append(float(item) if abs(item) < 10**300 else math.inf)
+        if len(rows) + len(numbers) >= _ROWS_A_BATCH:
+            arrays.extend(key, numbers)
+            add_rows(grouper, rows)
+            rows, numbers = [], []
+    arrays.extend(key, numbers)
+    add_rows(grouper, rows)
+    if grouper.rows:
+        arrays.forget(key)
     grouper.finish()
-    return {key: numbers} if numbers and not grouper.rows else {}
+
+
+class Arrays:
+    """Arrays of numbers under keys of one object: columns of a table, if they are of one length."""
+
+    def __init__(self, wanted: Wanted, log: Log) -> None:
+        self.table = Columns(wanted, log.budget)
+        self.lengths: dict[str, int] = {}
+
+    def extend(self, key: str, numbers: list[float]) -> None:
+        """Add numbers to an array."""
+        if not numbers:
+            return
+        begin = self.lengths.get(key, 0)
+        self.lengths[key] = begin + len(numbers)
+        if self.table.wants(key):
+            places = np.arange(begin, begin + len(numbers)) - self.table.rows
+            self.table.put_rows(key, np.array(numbers), places)
+        self.table.end_row(max(0, self.lengths[key] - self.table.rows))
+
+    def forget(self, key: str) -> None:
+        """Numbers among rows of another kind are no column."""
+        if self.lengths.pop(key, None) is not None:
+            self.table.remove(key)
+
+    def columns(self) -> Columns:
+        """The table of the arrays of the most common length."""
+        lengths = list(self.lengths.values())
+        common = max(set(lengths), key=lengths.count)
+        for key, length in self.lengths.items():
+            if length != common:
+                self.table.remove(key)
+        return self.table
 
 
 def _object(stream: JsonStream, wanted: Wanted, log: Log) -> None:
     """An object: an array of rows under some key, columns of numbers, or results by checkpoint."""
-    columns: dict[str, list[float]] = {}
+    arrays = Arrays(wanted, log)
     tables: dict[str, Log] = {}
     flat: dict[str, Any] = {}
     for key in stream.members():
         if stream.peek() == "[":
-            found = Log(f"JSON rows in '{key}'")
-            columns |= _rows(stream, wanted, found, key)
+            found = Log(f"JSON rows in '{key}'", budget=log.budget)
+            _rows(stream, wanted, found, key, arrays)
             if any(table.rows for table in found.runs.values()):
                 tables[key] = found
         else:
@@ -176,7 +245,8 @@ def _object(stream: JsonStream, wanted: Wanted, log: Log) -> None:
             if isinstance(value, dict) and (step := _BY_STEP.fullmatch(key)):
                 _checkpoint(int(step[1]), value, wanted, log)
             elif isinstance(value, dict):
-                columns |= {f"{key}/{k}": v for k, v in value.items() if _numbers(v)}
+                for inner, numbers in value.items():
+                    arrays.extend(f"{key}/{inner}", [float(n) for n in numbers] if _numbers(numbers) else [])
                 flat[key] = value
             else:
                 flat[key] = value
@@ -191,8 +261,8 @@ def _object(stream: JsonStream, wanted: Wanted, log: Log) -> None:
         log.format, log.runs, log.guesses = tables[best].format, tables[best].runs, tables[best].guesses
         if len(tables) > 1:
             log.guesses.append(f"rows taken from '{best}', the longest of {', '.join(tables)}")
-    elif columns:
-        _columns(columns, wanted, log)
+    elif arrays.lengths:
+        log.format, log.runs = "JSON of columns", {"": arrays.columns()}
     else:
         _no_rows(stream, flat)
 
@@ -227,13 +297,3 @@ def _checkpoint(step: int, results: dict[str, Any], wanted: Wanted, log: Log) ->
             elif index == 0:
                 row.append((name, value))
         columns.add(row)
-
-
-def _columns(columns: dict[str, list[float]], wanted: Wanted, log: Log) -> None:
-    """Arrays of equal length are a table; of unequal length, the most common length is."""
-    lengths = [len(values) for values in columns.values()]
-    common = max(set(lengths), key=lengths.count)
-    log.format = "JSON of columns"
-    table = log.one(wanted)
-    for index in range(common):
-        table.add((name, values[index]) for name, values in columns.items() if len(values) == common)

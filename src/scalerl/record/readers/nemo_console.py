@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from scalerl.record.columns import Columns, Wanted
+from scalerl.record.columns import Columns
 
 _STEP = re.compile(r"=====* Step (\d+)(?:/\d+)? =====*")
 _BULLET = re.compile(
@@ -23,8 +23,8 @@ class NemoConsole:
 
     name = "NeMo-RL console log"
 
-    def __init__(self, wanted: Wanted) -> None:
-        self.columns = Columns(wanted)
+    def __init__(self, columns: Columns) -> None:
+        self.columns = columns
         self._step: float | None = None
         self._row: dict[str, str] = {}
 
@@ -35,6 +35,10 @@ class NemoConsole:
             self._step = float(match[1])
         elif self._step is not None and ":" in line and (found := _BULLET.match(line)):
             self._row.setdefault(_NAMES[found[1]], found[2])
+
+    def telling(self, line: str) -> bool:
+        """Whether the line is one of NeMo-RL's, for itself."""
+        return _STEP.search(line) is not None or _BULLET.match(line) is not None
 
     def _close(self) -> None:
         if self._step is not None and self._row:

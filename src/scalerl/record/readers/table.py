@@ -8,28 +8,21 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+import numpy as np
+
 from scalerl.errors import UserError
+from scalerl.record.column import Ints
 from scalerl.record.columns import Columns, Log, Wanted
 from scalerl.record.fields import role_of
 from scalerl.record.numbers import has_decimal_comma, parse_number
 from scalerl.record.readers import wandb_chart
+from scalerl.record.readers.cells import Cells, Dialect, Fields, read_cells, store
 from scalerl.record.readers.groups import Grouper, guess_groups
-from scalerl.record.text import Head, ends_whole, iter_lines
+from scalerl.record.text import Head
 
 _SAMPLED = 400
 _CONSOLE = re.compile(r"[{}\x1b]|step:\d")
-_LONGEST_CELL = 16 << 20
 _LONG_NAMES = ("metric", "metric_name", "tag", "key", "variable", "name")
-
-
-@dataclass(frozen=True)
-class Dialect:
-    """How a table is written."""
-
-    delimiter: str
-    decimal: str
-    header: tuple[str, ...]
-    skipped: int
 
 
 def sniff_table(head: Head, named: tuple[str | None, ...] = ()) -> Dialect | None:
@@ -109,12 +102,12 @@ def read_table(head: Head, dialect: Dialect, wanted: Wanted) -> Log:
     if dialect.decimal == ",":
         log.guesses.append("decimal commas")
     _refuse_index(head, dialect.header)
-    rows = _rows(head, dialect, log)
     try:
         if wandb_chart.is_chart(dialect.header):
-            wandb_chart.read_chart(rows, dialect.header, dialect.decimal, wanted, log)
+            batches = read_cells(head, dialect, log, wandb_chart.needed(dialect.header))
+            wandb_chart.read_chart(batches, dialect.header, wanted, log)
         else:
-            _plain(rows, dialect, wanted, log)
+            _read_rows(head, dialect, wanted, log)
     except csv.Error as error:
         raise UserError(f"{head.path}: not readable as a table ({error})") from None
     return log
@@ -128,88 +121,79 @@ def _refuse_index(head: Head, header: tuple[str, ...]) -> None:
         )
 
 
-def _rows(head: Head, dialect: Dialect, log: Log) -> Iterator[list[str]]:
-    """Data rows of the right width. Short last rows of a torn file and rows of other widths are counted."""
-    lines = itertools.islice(iter_lines(head.path, head.encoding), dialect.skipped, None)
-    width = len(dialect.header)
-    torn = not ends_whole(head.path)
-    limit = csv.field_size_limit(_LONGEST_CELL)
-    try:
-        reader = csv.reader(lines, delimiter=dialect.delimiter)
-        next(reader, None)
-        held: list[str] | None = None
-        for row in reader:
-            if held is not None:
-                yield held
-            held = None
-            if len(row) == width:
-                held = row
-            elif row and any(row):
-                log.drop(f"row with another number of cells than the header's {width}")
-        if held is not None and torn and _looks_cut(held):
-            log.drop("last row torn by a crash")
-        elif held is not None:
-            yield held
-    finally:
-        csv.field_size_limit(limit)
-
-
-def _looks_cut(row: list[str]) -> bool:
-    """Of a last row without an end, whether its last cell may be half a number ('1.' or '3e')."""
-    return bool(re.search(r"(?:\d[.,]|[eE][+-]?|[+-])$", row[-1].strip()))
-
-
-def _plain(rows: Iterator[list[str]], dialect: Dialect, wanted: Wanted, log: Log) -> None:
+def _read_rows(head: Head, dialect: Dialect, wanted: Wanted, log: Log) -> None:
+    """A table of one row a step, or a tidy one of one value a row, of one run or of several."""
     header = dialect.header
-    sample = list(itertools.islice(rows, _SAMPLED))
-    as_dicts = [dict(zip(header, row, strict=True)) for row in sample]
     low = {name.lower(): name for name in header}
     metric = next((low[name] for name in _LONG_NAMES if name in low), None)
-    if "value" in low and metric is not None:
-        grouped = wanted.group or guess_groups(
-            [{k: v for k, v in r.items() if k != metric} for r in as_dicts]
-        )
-        _long(
-            itertools.chain(sample, rows), header, metric, low["value"], wanted, log, grouped, dialect.decimal
-        )
+    tidy = Tidy(metric, low["value"]) if metric is not None and "value" in low else None
+    named = [part.strip() for part in (wanted.group or "").split(",")]
+    needed = [at for at, name in enumerate(header) if tidy or name in named or wanted.keep(name)]
+    batches = read_cells(head, dialect, log, needed or [0])
+    first = next(batches, None)
+    if first is None:
         return
-    grouper = Grouper(wanted, log, None if wanted.group else guess_groups(as_dicts))
+    grouper = Grouper(wanted, log, None if wanted.group else _guess(first, header, tidy))
     for name in grouper.by:
         if name not in header:
             raise UserError(f"no column {name!r} to group by; the table has {', '.join(header[:30])}")
-    kept: dict[str, list[tuple[int, str]]] = {}
-    groups = [(header.index(name), name) for name in grouper.by]
-    for row in itertools.chain(sample, rows):
-        columns = grouper.columns_for({name: row[at] for at, name in groups})
-        if (places := kept.get(id_of(columns))) is None:
-            places = kept[id_of(columns)] = [(at, n) for at, n in enumerate(header) if columns.wants(n)]
-        columns.add(((name, row[at]) for at, name in places if row[at]), dialect.decimal)
+    for cells in itertools.chain([first], batches):
+        fields = tidy.fields(cells, header, grouper.by) if tidy else _fields(cells, header, wanted)
+        for columns, chosen in _by_run(cells, header, grouper):
+            store(columns, fields, chosen)
+            if tidy is None:
+                for name in header:
+                    columns.wants(name)
+    if tidy is not None:
+        log.format = "tidy table of metric and value"
     grouper.finish()
 
 
-def id_of(columns: Columns) -> str:
-    """A key for a run's columns that is stable while the log is read."""
-    return str(id(columns))
+def _guess(cells: Cells, header: tuple[str, ...], tidy: Tidy | None) -> tuple[str, ...]:
+    """Columns that tell runs apart, by the table's first rows."""
+    names = [header[at] for at in cells.columns]
+    columns = [cells.texts(at)[:_SAMPLED] for at in cells.columns]
+    rows = [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
+    return tuple(name for name in guess_groups(rows) if tidy is None or name != tidy.metric)
 
 
-def _long(
-    rows: Iterator[list[str]],
-    header: tuple[str, ...],
-    metric: str,
-    value: str,
-    wanted: Wanted,
-    log: Log,
-    grouped: str | tuple[str, ...],
-    decimal: str,
-) -> None:
-    """A tidy table, one value a row (run_name, metric, step, value): each metric becomes a field."""
-    by = tuple(part.strip() for part in grouped.split(",")) if isinstance(grouped, str) else grouped
-    grouper = Grouper(wanted, log, by)
-    at_metric, at_value = header.index(metric), header.index(value)
-    others = [(at, name) for at, name in enumerate(header) if name not in (metric, value, *by)]
-    for row in rows:
-        columns = grouper.columns_for({name: row[header.index(name)] for name in by})
-        pairs = [(name, row[at]) for at, name in others]
-        columns.add([*pairs, (row[at_metric], row[at_value])], decimal)
-    log.format = "tidy table of metric and value"
-    grouper.finish()
+def _fields(cells: Cells, header: tuple[str, ...], wanted: Wanted) -> Fields:
+    return {name: cells.numbers(at, name) for at, name in enumerate(header) if wanted.keep(name)}
+
+
+def _by_run(cells: Cells, header: tuple[str, ...], grouper: Grouper) -> Iterator[tuple[Columns, Ints]]:
+    """Each run's columns and its rows among the cells, in order."""
+    keys = list(zip(*(cells.texts(header.index(name)) for name in grouper.by), strict=True))
+    distinct = {key: number for number, key in enumerate(dict.fromkeys(keys))}
+    if len(distinct) < 2:
+        row = dict(zip(grouper.by, keys[0], strict=True)) if keys else {}
+        yield grouper.columns_for(row, len(cells)), np.arange(len(cells))
+        return
+    codes = np.array([distinct[key] for key in keys])
+    order = np.argsort(codes, kind="stable")
+    ends = np.cumsum(np.bincount(codes))
+    for key, end, count in zip(distinct, ends, np.bincount(codes), strict=True):
+        row = dict(zip(grouper.by, key, strict=True))
+        yield grouper.columns_for(row, int(count)), order[end - count : end]
+
+
+@dataclass(frozen=True)
+class Tidy:
+    """A table of one value a row (run_name, metric, step, value): each metric is a field."""
+
+    metric: str
+    value: str
+
+    def fields(self, cells: Cells, header: tuple[str, ...], by: tuple[str, ...]) -> Fields:
+        """The fields of some rows: one for each metric among them, and the other columns."""
+        found: Fields = {
+            name: cells.numbers(at, name)
+            for at, name in enumerate(header)
+            if name not in (self.metric, self.value, *by)
+        }
+        names = np.array(cells.texts(header.index(self.metric)), dtype=object)
+        rows, values = cells.numbers(header.index(self.value), self.value)
+        for name in dict.fromkeys(names.tolist()):
+            mine = names[rows] == name
+            found[name] = rows[mine], values[mine]
+        return found

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 
-from scalerl.record.columns import Columns, Wanted
+from scalerl.record.column import Floats
+from scalerl.record.columns import Columns
 
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 _START = re.compile(r"(?:^|[\s)\]])step:(\d+) - ")
@@ -19,8 +20,8 @@ class VerlConsole:
 
     name = "verl console log"
 
-    def __init__(self, wanted: Wanted) -> None:
-        self.columns = Columns(wanted)
+    def __init__(self, columns: Columns) -> None:
+        self.columns = columns
         self.joined = 0
         self._step: str | None = None
         self._pending = ""
@@ -29,14 +30,14 @@ class VerlConsole:
     def feed(self, line: str) -> bool:
         """Take the next line of the log; say if it is a line of metrics."""
         if "step:" in line and (match := _START.search(line)):
-            self._close()
+            self.close()
             self._step, self._pending, self._age = match[1], line[match.end() :], 0
             return True
         if self._step is not None:
             self._age += 1
             self._join(line)
             if self._age >= _LINES_APART:
-                self._close()
+                self.close()
         return False
 
     def _join(self, line: str) -> None:
@@ -50,24 +51,37 @@ class VerlConsole:
             self.joined += 1
             self._age = 0
 
-    def _close(self) -> None:
+    def close(self) -> None:
+        """Store the line that was held for its other half."""
         if self._step is None:
             return
-        text = _ANSI.sub("", self._pending) if "\x1b" in self._pending else self._pending
-        columns = self.columns
-        columns.wants("step")
-        columns.put("step", float(self._step))
-        pairs = []
-        for part in text.split(" - "):
-            name, _, value = part.rpartition(":")
-            if name and columns.wants(name):
-                pairs.append((name.strip(), value))
-        columns.add(pairs)
+        self.columns.add(self._pairs(self._step, self._pending))
         self._step = None
+
+    def parse(self, line: str) -> list[tuple[str, str]] | None:
+        """The step and the fields of use of a line that is whole; None for other lines."""
+        match = _START.search(line) if "step:" in line else None
+        return None if match is None else self._pairs(match[1], line[match.end() :])
+
+    def _pairs(self, step: str, text: str) -> list[tuple[str, str]]:
+        wants = self.columns.wants
+        wants("step")
+        pairs = [("step", step)]
+        for part in (_ANSI.sub("", text) if "\x1b" in text else text).split(" - "):
+            name, _, value = part.rpartition(":")
+            if name and wants(name):
+                pairs.append((name.strip(), value))
+        return pairs
+
+    def take(self, names: list[str], values: list[Floats]) -> None:
+        """Take the next rows [n], of lines with these fields."""
+        for name, numbers in zip(names, values, strict=True):
+            self.columns.put_rows(name, numbers)
+        self.columns.end_row(len(values[0]))
 
     def finish(self, whole: bool) -> int:
         """End of the log; a torn last line loses its last pair, which may be cut. Returns rows."""
         if self._step is not None and not whole:
             self._pending = self._pending.rpartition(" - ")[0]
-        self._close()
+        self.close()
         return self.columns.rows

@@ -1,0 +1,185 @@
+"""A text table in batches of columns: by Arrow where a block of it is plain, else by the csv module."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any
+
+import numpy as np
+
+from scalerl.record.column import Floats, Ints
+from scalerl.record.columns import Columns, Log, as_number
+from scalerl.record.text import Head, ends_whole, iter_blocks
+
+Fields = dict[str, tuple[Ints, Floats]]
+"""Of each field the rows of a batch [n] that have it, and its values [n]."""
+_LONGEST_CELL = 16 << 20
+_ROWS_A_BATCH = 4096
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """How a table is written."""
+
+    delimiter: str
+    decimal: str
+    header: tuple[str, ...]
+    skipped: int
+
+
+@dataclass(frozen=True)
+class Cells:
+    """Some rows of a table: for each column that is needed its text, as a list or as an Arrow array."""
+
+    columns: dict[int, Any]
+    decimal: str
+
+    def __len__(self) -> int:
+        return len(next(iter(self.columns.values())))
+
+    def texts(self, at: int) -> list[str]:
+        """One column's cells as text."""
+        column = self.columns[at]
+        return column if isinstance(column, list) else column.to_pylist()
+
+    def numbers(self, at: int, name: str) -> tuple[Ints, Floats]:
+        """The rows [n] of a column that show a number, and the numbers [n]."""
+        if not isinstance(self.columns[at], list) and (found := self._plain_numbers(at)) is not None:
+            return found
+        read = [as_number(text, name, self.decimal) for text in self.texts(at)]
+        rows = [row for row, number in enumerate(read) if number is not None]
+        return np.array(rows, np.int64), np.array([read[row] for row in rows], np.float64)
+
+    def _plain_numbers(self, at: int) -> tuple[Ints, Floats] | None:
+        """The same by Arrow; None where a cell is neither empty nor a number as computers write it."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        column = self.columns[at]
+        if self.decimal == ",":
+            if pc.any(pc.match_substring(column, ".")).as_py():
+                return None
+            column = pc.replace_substring(column, ",", ".")
+        filled = pc.not_equal(column, "").to_numpy(zero_copy_only=False)
+        try:
+            shown = column if bool(filled.all()) else column.filter(pa.array(filled))
+            return np.flatnonzero(filled), pc.cast(shown, pa.float64()).to_numpy(zero_copy_only=False)
+        except pa.ArrowInvalid:
+            return None
+
+
+def store(columns: Columns, fields: Fields, chosen: Ints) -> None:
+    """Add rows [m], which are those at `chosen` [m] of a batch, with what fields they have."""
+    for name, (rows, values) in fields.items():
+        columns.wants(name)
+        place = np.minimum(np.searchsorted(chosen, rows), len(chosen) - 1)
+        here = chosen[place] == rows
+        if bool(here.any()):
+            columns.put_rows(name, values[here], place[here])
+    columns.end_row(len(chosen))
+
+
+def read_cells(head: Head, dialect: Dialect, log: Log, needed: list[int]) -> Iterator[Cells]:
+    """The table's rows in batches, of the columns `needed`.
+
+    Rows of another width than the header's, and a torn last one, are counted. A block is read by itself if its quotes are closed in it; from one on where they aren't, the csv module
+    reads the rest. The last block is the csv module's too, for its last row may be torn.
+    """
+    torn = not ends_whole(head.path)
+    blocks = _after_header(iter_blocks(head.path, head.encoding), dialect.skipped + 1)
+    block = next(blocks, None)
+    while block is not None:
+        following = next(blocks, None)
+        if following is None or block.count('"') % 2:
+            rest = chain([block], [] if following is None else [following], blocks)
+            yield from _by_csv(rest, dialect, log, needed, torn)
+            return
+        cells = _by_arrow(block, dialect, log, needed)
+        yield from _by_csv([block], dialect, log, needed, torn=False) if cells is None else [cells]
+        block = following
+
+
+def _after_header(blocks: Iterable[str], skip: int) -> Iterator[str]:
+    for block in blocks:
+        text = block
+        if skip:
+            lines = block.split("\n", skip)
+            skip, text = skip - min(skip, len(lines)), lines[skip] if len(lines) > skip else ""
+            if not text:
+                continue
+        yield text
+
+
+def _by_arrow(block: str, dialect: Dialect, log: Log, needed: list[int]) -> Cells | None:
+    """A block's rows; None where Arrow can't tell them apart."""
+    import pyarrow as pa
+    from pyarrow import csv as arrow
+
+    names = [str(at) for at in range(len(dialect.header))]
+    unlike: list[str] = []
+
+    def skip(row: Any) -> str:
+        if row.text.strip(dialect.delimiter):
+            unlike.append("")
+        return "skip"
+
+    raw = block.encode("utf-8", "replace")
+    try:
+        table = arrow.read_csv(
+            io.BytesIO(raw),
+            read_options=arrow.ReadOptions(use_threads=False, column_names=names, block_size=len(raw) + 1),
+            parse_options=arrow.ParseOptions(delimiter=dialect.delimiter, invalid_row_handler=skip),
+            convert_options=arrow.ConvertOptions(
+                column_types=dict.fromkeys(names, pa.string()),
+                include_columns=[str(at) for at in needed],
+                strings_can_be_null=False,
+            ),
+        )
+    except pa.ArrowInvalid:
+        return None
+    _drop_unlike(log, len(names), len(unlike))
+    return Cells({at: table[str(at)].combine_chunks() for at in needed}, dialect.decimal)
+
+
+def _by_csv(
+    blocks: Iterable[str], dialect: Dialect, log: Log, needed: list[int], torn: bool
+) -> Iterator[Cells]:
+    """The rows of blocks that belong together, in batches."""
+    width = len(dialect.header)
+    lines = (line for block in blocks for line in block.split("\n"))
+    limit = csv.field_size_limit(_LONGEST_CELL)
+    batch: list[list[str]] = []
+    try:
+        for row in csv.reader(lines, delimiter=dialect.delimiter):
+            if len(row) != width:
+                _drop_unlike(log, width, int(any(row)))
+                continue
+            if len(batch) == _ROWS_A_BATCH:
+                yield _transposed(batch, dialect, needed)
+                batch = []
+            batch.append(row)
+    finally:
+        csv.field_size_limit(limit)
+    if batch and torn and _looks_cut(batch[-1]):
+        log.drop("last row torn by a crash")
+        batch.pop()
+    if batch:
+        yield _transposed(batch, dialect, needed)
+
+
+def _transposed(rows: list[list[str]], dialect: Dialect, needed: list[int]) -> Cells:
+    return Cells({at: [row[at] for row in rows] for at in needed}, dialect.decimal)
+
+
+def _drop_unlike(log: Log, width: int, count: int) -> None:
+    log.drop(f"row with another number of cells than the header's {width}", count)
+
+
+def _looks_cut(row: list[str]) -> bool:
+    """Of a last row without an end, whether its last cell may be half a number ('1.' or '3e')."""
+    return bool(re.search(r"(?:\d[.,]|[eE][+-]?|[+-])$", row[-1].strip()))

@@ -1,0 +1,78 @@
+"""Which rows of a log that is too long for memory stay: of every bin of rows the last value of each field.
+
+The thinned curve is a part of the whole one: a value that a later one at the same step replaces is never
+chosen, and both ends of the log and of each restart stay.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from scalerl.record.column import Column, Floats, Ints, look_up
+from scalerl.record.fields import role_of, step_preference
+
+if TYPE_CHECKING:
+    from scalerl.record.columns import Columns, Wanted
+
+_CARRIED = (None, "step", "range", "samples", "group")
+_MOST_RESTARTS = 200
+_ROWS_ASKED = 2000
+
+
+def thinned_rows(columns: Columns, wanted: Wanted, bin_rows: int, end: int) -> Ints:
+    """Rows before `end` that stay, in growing order: those that any field but steps and ranges needs."""
+    needed = []
+    for name in columns.stored():
+        if role_of(name) in _CARRIED and name != wanted.y:
+            continue
+        column = columns.get(name)
+        counter = step_field(columns, name, wanted.x)
+        steps = None if counter is None else look_up(column.rows(), *columns.column(counter))
+        needed.append(_needed(column, steps, bin_rows, end))
+    return np.unique(np.concatenate(needed)) if needed else np.arange(0)
+
+
+def _needed(column: Column, steps: Floats | None, bin_rows: int, end: int) -> Ints:
+    rows, values = column.rows(), column.numbers()
+    good = np.isfinite(values) & (rows < end)
+    if steps is not None:
+        good &= np.isfinite(steps)
+    following = np.flatnonzero(np.isfinite(values))  # the value that replaces one may lie beyond the end
+    if not bool(good.any()):
+        return rows[:0]
+    stays = np.zeros(len(rows), bool)
+    lasting = good.copy()
+    if steps is not None and len(following) > 1:
+        here, after = following[:-1], following[1:]
+        lasting[here[steps[here] == steps[after]]] = False
+        back = np.flatnonzero(steps[after] < steps[here])
+        if len(back) <= _MOST_RESTARTS:
+            stays[here[back]] = stays[after[back]] = True
+    chosen = np.flatnonzero(lasting)
+    if len(chosen):
+        bins = rows[chosen] // bin_rows
+        stays[chosen[np.append(bins[1:] != bins[:-1], True)]] = True
+        stays[chosen[0]] = True
+    return rows[stays & good]
+
+
+def step_field(columns: Columns, y: str, named: str | None) -> str | None:
+    """The step counter: of those present beside y the trainer's own; None where there is none.
+
+    How many of y's rows have it is asked of a sample of them.
+    """
+    if named is not None and role_of(named) == "step":
+        return named
+    rows = columns.get(y).rows()
+    rows = rows[:: 1 + len(rows) // _ROWS_ASKED]
+    best: tuple[float, int, str] | None = None
+    for name in columns.having("step"):
+        if name == y:
+            continue
+        covered = float(np.mean(np.isin(rows, columns.get(name).rows()))) if len(rows) else 0.0
+        if covered > 0:
+            rank = (-round(covered, 2), step_preference(name), name)
+            best = rank if best is None or rank < best else best
+    return None if best is None else best[2]
