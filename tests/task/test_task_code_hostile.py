@@ -4,13 +4,17 @@ import os
 import time
 from pathlib import Path
 
+import hostile_programs
+import hostile_programs_more
 import pytest
 from code_problems import SMALL, SUM, fenced, needs_bubblewrap, ours, problem
-from hostile_programs import FUNCTIONS, PROGRAMS
 
 from scalerl.task import code_tests
 from scalerl.task.code_verifier import CodeVerifier
 from scalerl.task.sandbox import BubblewrapSandbox
+
+PROGRAMS = hostile_programs.PROGRAMS | hostile_programs_more.PROGRAMS
+FUNCTIONS = hostile_programs.FUNCTIONS | hostile_programs_more.FUNCTIONS
 
 
 @pytest.fixture(scope="module")

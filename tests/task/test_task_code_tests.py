@@ -106,6 +106,15 @@ def test_private_tests_that_inflate_without_end(monkeypatch):
         ("", "", True),
         ("", "0", False),
         ("42\n42", "42", False),
+        ("4_2", "42", False),
+        ("٤٢", "42", False),
+        ("inf", "1.0", False),
+        ("1e999999", "1.5", False),
+        ("1e999999999999999999", "1.5", False),
+        ("1" + "0" * 500, "1.5", False),
+        ("41\r42", "42", False),
+        ("42\x00", "42", False),
+        ("0x2a", "42", False),
     ],
 )
 def test_outputs(got, wanted, same):
@@ -127,6 +136,11 @@ def test_outputs(got, wanted, same):
         ("[" * 5000 + "]" * 5000, "[]", False, False),
         ("", "1", False, False),
         ("9" * 5000, "9", False, False),
+        ("1" + "0" * 400, "1.0", False, False),
+        ("1e999", "1.0", False, False),
+        ("NaN", "1.0", False, False),
+        ('"1"', "1", False, False),
+        ("[[1]]", "[1]", True, False),
     ],
 )
 def test_results(got, wanted, wrapped, same):

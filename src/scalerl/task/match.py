@@ -26,6 +26,12 @@ _THOUSANDS = re.compile(r"(?<=\d)(?:,|\{,\})(?=\d{3}(?!\d))")
 _THOUSANDS_NUMBER = re.compile(r"-?\d{1,3}(?:(?:,|\{,\})\d{3})+(?:\.\d+)?")
 _SPACED_THOUSANDS = re.compile(r"-?\d{1,3}(?: \d{3})+")
 _EQUALS = re.compile(r"^\s*(?:\\?[a-zA-Z](?:_\{?\w+\}?)?|[a-zA-Z]\([a-zA-Z]\))\s*=\s*(?=[^=])")
+_NAMED = re.compile(r"([a-zA-Z])(?:_\w+)?=(?!=)")
+_RELATION_OR_CHOICE = re.compile(
+    r"[<>≤≥≠]|\\(?:ne|neq|lt|gt|le|leq|ge|geq|lor|vee|pm|mp)(?![a-zA-Z])|(?<![a-zA-Z])(?:or|maybe)(?![a-zA-Z])",
+    re.IGNORECASE,
+)
+_WORDS_EQUAL = re.compile(r"^\s*\\text\s*\{[a-zA-Z ]{1,40}\}\s*=(?!=)")
 _UNITS = (
     r"(?:square|cubic|sq|cu)?\.?\s*(?:units?|centimeters?|meters?|kilometers?|millimeters?|inches|inch|feet|foot|ft|miles?|yards?|"
     r"cm|mm|km|m|in|kg|g|grams?|kilograms?|pounds?|lbs?|ounces?|oz|liters?|litres?|ml|gallons?|seconds?|secs?|s|minutes?|mins?|"
@@ -37,6 +43,7 @@ _NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)")
 _SCIENTIFIC = re.compile(
     rf"({_NUMBER.pattern})(?:[eE]([-+]?\d{{1,3}})|(?:\\times|\\cdot|\*|×)10\^(?:\{{([-+]?\d{{1,3}})\}}|(\d)))"
 )
+_REPEATING = re.compile(r"([-+]?)(\d*)\.(\d*)\\overline\{?(\d+)\}?")
 _PLAIN_FRACTION = re.compile(r"([-+]?)(\d+)/(\d+)")
 _LATEX_FRACTION = re.compile(rf"([-+]?)\\frac\{{({_NUMBER.pattern})\}}\{{({_NUMBER.pattern})\}}")
 _MIXED = re.compile(r"([-+]?)(\d+)\\frac\{(\d+)\}\{(\d+)\}")
@@ -53,7 +60,7 @@ def normalise(answer: str) -> str:
         .replace("\\$", "")
         .replace("\\ ", " ")
     )
-    text = _DEGREES.sub("", _DROPPED.sub("", text))
+    text = _WORDS_EQUAL.sub("", _DEGREES.sub("", _DROPPED.sub("", text)))
     text = _TEXT.sub(r" \1 ", text)
     text = _FRACTIONS.sub(r"\\frac", text)
     text = _SHORT_FRACTION.sub(lambda m: rf"\frac{{{m[1] or m[2]}}}{{{m[3] or m[4]}}}", text)
@@ -88,7 +95,11 @@ def _rational(text: str) -> Fraction | None:
         return Fraction(text)
     if found := _SCIENTIFIC.fullmatch(text):
         return Fraction(found[1]) * Fraction(10) ** int(found[2] or found[3] or found[4])
-    if found := _PLAIN_FRACTION.fullmatch(text):
+    if found := _REPEATING.fullmatch(text):
+        scale = 10 ** len(found[3])
+        value = Fraction(int(f"0{found[2]}{found[3]}")) + Fraction(int(found[4]), 10 ** len(found[4]) - 1)
+        value /= scale
+    elif found := _PLAIN_FRACTION.fullmatch(text):
         value = Fraction(int(found[2]), int(found[3]))
     elif found := _LATEX_FRACTION.fullmatch(text):
         value = Fraction(found[2]) / Fraction(found[3])
@@ -97,6 +108,24 @@ def _rational(text: str) -> Fraction | None:
     else:
         return None
     return -value if found[1] == "-" else value
+
+
+def _hedges(answer: str, *, gold_is_number: bool) -> bool:
+    """Whether an answer to a question whose answer is one number is a relation or a choice: > 42, 42 or 43.
+
+    A parser that is asked to find a number in it would find the right one.
+    """
+    return gold_is_number and _RELATION_OR_CHOICE.search(answer) is not None
+
+
+def _names_differ(gold: str, answer: str) -> bool:
+    """Whether both say of different letters what they are: x = 2, y = 2."""
+    first, second = _NAMED.match(_dressed(gold)), _NAMED.match(_dressed(answer))
+    return first is not None and second is not None and first[1].lower() != second[1].lower()
+
+
+def _dressed(answer: str) -> str:
+    return re.sub(r"[${}\s]|\\[()]", "", answer)
 
 
 def quick_match(gold: str, answer: str) -> bool | None:
@@ -109,10 +138,14 @@ def quick_match(gold: str, answer: str) -> bool | None:
         return False
     if gold.strip() == answer.strip():
         return True
+    if _names_differ(gold, answer):
+        return False
     left, right = normalise(gold), normalise(answer)
     if left and left == right:
         return True
     first, second = as_number(left), as_number(right)
+    if _hedges(answer, gold_is_number=first is not None):
+        return False
     if first is None or second is None:
         return None
     (gold_value, gold_percent), (value, percent) = first, second

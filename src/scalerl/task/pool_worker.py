@@ -112,4 +112,5 @@ if __name__ == "__main__":
     os.dup2(2, 1)  # what a library prints while it is imported or run is no output of ours
     for module in sys.argv[4:]:
         importlib.import_module(module)
-    template(socket.socket(fileno=int(sys.argv[1])), int(sys.argv[2]), sys.argv[3] == "guarded")
+    with suppress(ConnectionError):  # the parent may be killed at any time
+        template(socket.socket(fileno=int(sys.argv[1])), int(sys.argv[2]), sys.argv[3] == "guarded")
