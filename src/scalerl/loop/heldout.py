@@ -45,12 +45,6 @@ class HeldOut:
 
     def evaluate(
         self, weights: Mapping[str, torch.Tensor], version: int, step: int, repeat: int, compute: Compute
-    ) -> tuple[Evaluation, PerPrompt]:
-        """Return the evaluation of one policy version with its per-prompt counts."""
-        return self.evaluate_sets(weights, version, step, repeat, compute)[0]
-
-    def evaluate_sets(
-        self, weights: Mapping[str, torch.Tensor], version: int, step: int, repeat: int, compute: Compute
     ) -> list[tuple[Evaluation, PerPrompt]]:
         """Return one policy version's evaluations with per-prompt counts: the whole first, then domains."""
         self.engine.load_weights(weights, version)

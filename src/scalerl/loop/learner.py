@@ -31,7 +31,7 @@ class Listener(Protocol):
         ...
 
     def on_evaluation(self, evaluation: Evaluation) -> None:
-        """An evaluation was recorded."""
+        """An evaluation was recorded: of the whole held-out set, a mixture's domains are beside it."""
         ...
 
     def on_event(self, kind: str, message: str) -> None:
@@ -170,11 +170,11 @@ class Learner:
         for repeat in range(repeats):
             started = time.perf_counter()
             compute = self.accountant.compute(device_hours) if self.version else zero_compute(device_hours)
-            evaluation, counts = self.held_out.evaluate(weights, self.version, self.version, repeat, compute)
-            written = self.writer.evaluation(evaluation, counts)
+            sets = self.held_out.evaluate(weights, self.version, self.version, repeat, compute)
+            whole, *_ = [self.writer.evaluation(evaluation, counts) for evaluation, counts in sets]
             seconds = time.perf_counter() - started
             self.writer.timing({"step": self.version, "phase": "evaluate", "seconds": seconds})
-            self.listener.on_evaluation(written)
+            self.listener.on_evaluation(whole)
 
     def state_dict(self) -> dict[str, Any]:
         """Everything but the weights (saved as a model folder beside) and the engine."""
