@@ -13,6 +13,7 @@ import scalerl
 from scalerl.loop.config import CheckpointPlan, EvaluationPlan, RunConfig
 from scalerl.loop.run import train_run
 from scalerl.recipe.load import load_recipe
+from scalerl.record.prompts import prompts_hash
 
 PHRASE = "Time is up.</think>"
 
@@ -89,7 +90,9 @@ def test_twenty_steps(tmp_path, files, model, kind):
     if kind in ("code", "mixture") and shutil.which("bwrap") is None:
         pytest.skip("bubblewrap isn't installed")
     train_run(config(kind, tasks(files)[kind], model, 20), tmp_path / "run", Silent())
-    check(scalerl.load(tmp_path / "run"), 20)
+    run = scalerl.load(tmp_path / "run")
+    check(run, 20)
+    assert run.sets == dict.fromkeys(["held_out", "math", "code"] if kind == "mixture" else ["held_out"], 2)
 
 
 @pytest.mark.slow
@@ -122,13 +125,20 @@ def test_two_steps_then_eval_of_the_checkpoints(tmp_path, files, model):
     )
     assert got.exit_code == 0, got.output
     rows = json.loads(got.stdout)
-    assert [row["step"] for row in rows] == [1, 2]
+    assert [row["step"] for row in rows] == [0, 1, 2]
     assert rows[0]["set"] == "easy"
     assert rows[0]["per_prompt"]["sampled"] == [2, 2, 2]
     loaded = scalerl.load(run)
-    assert loaded.sets["easy"] == 2
-    assert [e.step for e in loaded.evaluations if e.set == "easy"] == [1, 2]
-    assert len(loaded.curve(set="easy", axis="steps").pass_rate) == 2
+    assert loaded.sets["easy"] == 3
+    assert [e.step for e in loaded.evaluations if e.set == "easy"] == [0, 1, 2]
+    curve = loaded.curve(set="easy", axis="steps")
+    assert curve.compute.tolist() == [0, 1, 2]
+    assert curve.r0 == curve.pass_rate[0]
+    assert curve.held_out_hash == prompts_hash(rows[0]["per_prompt"]["prompt_ids"])
+    refused = CliRunner().invoke(
+        main.app, ["eval", str(run), "--on", f"math:{files / 'math.jsonl'},name=held_out", "--record"]
+    )
+    assert "of its own" in str(refused.exception)
 
 
 def test_eval_says_what_is_wrong(tmp_path, model):

@@ -20,7 +20,7 @@ SETS = Annotated[
 
 def eval(
     target: Annotated[
-        Path, typer.Argument(help="A Hugging Face model folder, or a run (all its checkpoints).")
+        Path, typer.Argument(help="A Hugging Face model folder, or a run (its start and all checkpoints).")
     ],
     on: SETS,
     samples: Annotated[int, typer.Option(min=1, help="Completions of each prompt.")] = 16,

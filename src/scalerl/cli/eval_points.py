@@ -108,7 +108,10 @@ def _restyled(spec: TaskSpec, style: dict[str, str], unsafe_no_sandbox: bool) ->
 
 
 def find_checkpoints(target: Path) -> list[CheckpointFolder]:
-    """The folder itself if it is a model, else a run's checkpoints by step; raises UserError."""
+    """The folder itself if it is a model, else a run's starting policy and checkpoints, by step.
+
+    Raises UserError.
+    """
     if (target / "config.json").is_file():
         return [CheckpointFolder(target, _step_of(target))]
     folder = target / "checkpoints"
@@ -119,7 +122,24 @@ def find_checkpoints(target: Path) -> list[CheckpointFolder]:
         raise UserError(
             f"{target}: neither a Hugging Face model folder (config.json) nor a run with checkpoints/"
         )
-    return sorted(found, key=lambda checkpoint: checkpoint.step or 0)
+    return [*_starting_policy(target), *sorted(found, key=lambda checkpoint: checkpoint.step or 0)]
+
+
+def _starting_policy(run_folder: Path) -> list[CheckpointFolder]:
+    """The model that a run began with, as step 0, where it is still there with the same weights."""
+    from scalerl.loop.run import config_of_record
+    from scalerl.loop.setup import model_folder, weights_hash
+    from scalerl.record.schema import parse_header
+
+    header_file = run_folder / "run.json"
+    if not header_file.is_file():
+        return []
+    header = parse_header(header_file.read_bytes(), header_file)
+    known = header.model.get("weights_hash") if isinstance(header.model, dict) else None
+    if known is None:
+        return []
+    folder = model_folder(config_of_record(run_folder))
+    return [CheckpointFolder(folder, 0)] if weights_hash(folder) == known else []
 
 
 def _step_of(path: Path) -> int | None:

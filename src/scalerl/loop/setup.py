@@ -133,15 +133,20 @@ def held_out_hash(task: Task) -> str:
     return prompts_hash(example.id for example in task.held_out)
 
 
+def weights_hash(folder: Path) -> str | None:
+    """Return a name of a model folder's weights; None where they are in several files, or absent."""
+    weights = folder / "model.safetensors"
+    return hashlib.blake2b(weights.read_bytes(), digest_size=8).hexdigest() if weights.is_file() else None
+
+
 def header_of(config: RunConfig) -> RunHeader:
     """Return run.json's contents."""
     folder = model_folder(config)
-    weights = folder / "model.safetensors"
-    if not weights.is_file() and not (folder / "model.safetensors.index.json").is_file():
+    if not any((folder / f"model.safetensors{end}").is_file() for end in ("", ".index.json")):
         raise UserError(
             f"model {str(folder)!r}: no model.safetensors in it; give a Hugging Face model folder"
         )
-    digest = hashlib.blake2b(weights.read_bytes(), digest_size=8).hexdigest() if weights.is_file() else None
+    digest = weights_hash(folder)
     plain = config.model_dump(mode="json")
     return RunHeader(
         name=config.name,
