@@ -10,6 +10,7 @@ import numpy as np
 from scalerl.record.assembly import Assembly, Options
 from scalerl.record.axes import Axis
 from scalerl.record.choose import evidence_for, fields_in_unit, run_title
+from scalerl.record.column import distinct
 from scalerl.record.columns import Columns, Log
 from scalerl.record.fields import role_of
 from scalerl.record.place import axes_of, default_axis, set_points
@@ -46,7 +47,7 @@ def assemble(path: Path, run: str, columns: Columns, log: Log, options: Options)
         x=source,
         y=y,
         axis=axis,
-        points=len(np.unique(main.step)),
+        points=len(distinct(main.step)),
         dropped=work.dropped,
         guesses=tuple(dict.fromkeys([*work.chosen.guesses, *work.guesses])),
         warnings=tuple(dict.fromkeys([*work.chosen.warnings, *work.warnings])),

@@ -86,7 +86,7 @@ class Assembly:
             order = np.argsort(steps, kind="stable")
             steps = steps[order]
             first = np.searchsorted(steps, steps, side="left")
-            if main and len(np.unique(steps)) < len(steps):
+            if main and bool(np.any(steps[1:] == steps[:-1])):
                 self.guesses.append("several evaluations at one step are repeats: the curve takes their mean")
             return steps, values[order], at[order], np.arange(len(steps)) - first
         done = resolve(steps, self.options.restart, self.where)

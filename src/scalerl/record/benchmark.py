@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import itertools
 import os
 import random
 import subprocess
@@ -11,7 +11,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import orjson
+
 _OTHERS = 60
+_DISTINCT = 200
 _READ = (
     "import sys, time; from scalerl.record.load import load\n"
     "begun = time.process_time(); run = load(sys.argv[1]); curve = run.curve()\n"
@@ -35,66 +38,99 @@ class ReaderSpeed:
         return self.megabytes / self.cpu_seconds
 
 
-def _metrics(rng: random.Random, step: int) -> dict[str, float]:
+def _metrics(rng: random.Random) -> dict[str, float]:
     named = {
         "critic/score/mean": rng.random(),
         "perf/total_num_tokens": rng.randint(10**5, 10**6),
         "timing_s/step": rng.uniform(10, 90),
     }
-    if step % 10 == 0:
-        named["val-core/math/acc/mean@16"] = rng.random()
     return named | {f"actor/some_quantity_{k}/mean": rng.random() for k in range(_OTHERS)}
 
 
+def _rows(rng: random.Random) -> Iterator[dict[str, float]]:
+    """Rows of a trainer with many metrics, an evaluation in every tenth; they come back after a while."""
+    pool = [_metrics(rng) for _ in range(_DISTINCT)]
+    for step in itertools.count():
+        evaluated = {} if step % 10 else {"val-core/math/acc/mean@16": pool[step % 7]["critic/score/mean"]}
+        yield {**evaluated, **pool[step % _DISTINCT]}
+
+
 def _verl(rng: random.Random) -> Iterator[str]:
-    for step in range(10**9):
-        pairs = " - ".join(f"{k}:{v}" for k, v in _metrics(rng, step).items())
-        yield f"\x1b[36m(TaskRunner pid=1)\x1b[0m step:{step} - {pairs}\n"
-        yield (
-            "\x1b[36m(Worker pid=2)\x1b[0m INFO some line of a worker that has nothing to do with metrics\n"
-            * 3
-        )
+    other = "\x1b[36m(Worker pid=2)\x1b[0m INFO some line of a worker that has nothing to do with metrics\n"
+    for step, row in enumerate(_rows(rng)):
+        pairs = " - ".join(f"{k}:{v}" for k, v in row.items())
+        yield f"\x1b[36m(TaskRunner pid=1)\x1b[0m step:{step} - {pairs}\n{other * 3}"
 
 
 def _trl(rng: random.Random) -> Iterator[str]:
-    for step in range(1, 10**9):
-        named = {"loss": 0.1, "reward": rng.random(), "num_tokens": 1000.0 * step}
-        named |= {f"completions/quantity_{k}/mean": rng.random() for k in range(20)}
+    pool = [{f"completions/quantity_{k}/mean": rng.random() for k in range(20)} for _ in range(_DISTINCT)]
+    for step in itertools.count(1):
+        named = {"loss": 0.1, "reward": rng.random(), "num_tokens": 1000.0 * step, **pool[step % _DISTINCT]}
         yield f"\r  1%|#   | {step}/{10**9} [00:13<1:09:15, 13.90s/it]\r{named!r}\n"
 
 
+def _nemo(rng: random.Random) -> Iterator[str]:
+    timing = "".join(f"  • part_{k}: {k}.25s (3.1%)\n" for k in range(12))
+    for step in itertools.count(1):
+        yield (
+            f"\n{'=' * 25} Step {step}/{10**9} {'=' * 25}\n▶ Preparing batch...\n▶ Training policy...\n\n"
+            f"📊 Training Results:\n  • Loss: 0.0123\n  • Avg Reward: {rng.random():.4f}\n"
+            f"  • Mean Generation Length: 812.25\n\n⏱️  Timing:\n  • Total step time: 40.70s\n{timing}"
+        )
+
+
 def _json_lines(rng: random.Random) -> Iterator[str]:
-    for step in range(10**9):
-        yield json.dumps({"step": step, **_metrics(rng, step)}) + "\n"
+    for step, row in enumerate(_rows(rng)):
+        yield orjson.dumps({"step": step, **row}).decode() + "\n"
 
 
 def _table(rng: random.Random) -> Iterator[str]:
-    names = list(_metrics(rng, 0))
+    rows = _rows(rng)
+    names = list(next(rows))
     yield ",".join(["step", *names]) + "\n"
-    for step in range(10**9):
-        row = _metrics(rng, step)
+    for step, row in enumerate(rows):
         yield ",".join([str(step), *(str(row.get(name, "")) for name in names)]) + "\n"
 
 
 def _document(rng: random.Random) -> Iterator[str]:
-    yield '{"best_metric": null, "log_history": [\n'
-    for step in range(1, 10**9):
-        named = {"step": step, "reward": rng.random(), "num_tokens": 1000 * step}
-        named |= {f"completions/quantity_{k}/mean": rng.random() for k in range(20)}
-        yield ("" if step == 1 else ",\n") + json.dumps(named, indent=2)
+    pool = [{f"completions/quantity_{k}/mean": rng.random() for k in range(20)} for _ in range(_DISTINCT)]
+    yield '{"best_metric": null, "log_history": [\n{"step": 0}'
+    for step in itertools.count(1):
+        named = {"step": step, "reward": rng.random(), "num_tokens": 1000 * step, **pool[step % _DISTINCT]}
+        yield ",\n" + orjson.dumps(named, option=orjson.OPT_INDENT_2).decode()
 
 
+def _short(line: str, head: str = "") -> Callable[[random.Random], Iterator[str]]:
+    """Rows of a step and a reward, and nothing else."""
+
+    def make(rng: random.Random) -> Iterator[str]:
+        yield head
+        for begin in itertools.count(1, 1000):
+            yield "".join([line % (step, rng.random()) for step in range(begin, begin + 1000)])
+
+    return make
+
+
+_ROW = '{"step": %d, "reward": %.4f}'
 FORMATS: dict[str, tuple[Callable[[random.Random], Iterator[str]], str]] = {
     "verl console": (_verl, ""),
     "TRL console": (_trl, ""),
+    "NeMo-RL console": (_nemo, ""),
     "JSON lines": (_json_lines, ""),
     "CSV": (_table, ""),
     "one JSON document": (_document, "\n]}\n"),
+    "verl console, short": (_short("step:%d - critic/score/mean:%.4f\n"), ""),
+    "TRL console, short": (_short("{'step': %d, 'reward': %.4f}\n"), ""),
+    "name=value, short": (_short("step %d reward=%.4f\n"), ""),
+    "JSON lines, short": (_short(_ROW + "\n"), ""),
+    "CSV, short": (_short("%d,%.4f\n", "step,reward\n"), ""),
+    "TSV, short": (_short("%d\t%.4f\n", "step\treward\n"), ""),
+    "one JSON document, short": (_short(f",\n{_ROW}", '{"log_history": [\n{"step": 0}'), "\n]}\n"),
 }
 
 
 def write_synthetic(path: Path, name: str, megabytes: float) -> None:
-    """A log of about the given size.."""
+    """A log of about the given size."""
     make, ending = FORMATS[name]
     left = int(megabytes * 1e6)
     with open(path, "w") as file:
@@ -107,7 +143,7 @@ def write_synthetic(path: Path, name: str, megabytes: float) -> None:
 
 def measure(folder: Path, name: str, megabytes: float) -> ReaderSpeed:
     """Write a log, read it in a process of its own, take the process's peak memory."""
-    path = folder / (name.replace(" ", "_") + ".log")
+    path = folder / (name.replace(" ", "_").replace("=", "_") + ".log")
     write_synthetic(path, name, megabytes)
     try:
         with subprocess.Popen(

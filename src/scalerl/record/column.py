@@ -108,3 +108,11 @@ def look_up(rows: Ints, at: Ints, values: Floats) -> Floats:
     place = np.searchsorted(at, rows, side="right") - 1
     found = values[np.maximum(place, 0)]
     return np.where((place >= 0) & (at[np.maximum(place, 0)] == rows), found, np.nan)
+
+
+def distinct(numbers: Ints) -> Ints:
+    """The distinct values of whole numbers, in growing order. (np.unique hashes: far slower on millions.)"""
+    if bool(np.all(numbers[1:] > numbers[:-1])):
+        return numbers
+    ordered = np.sort(numbers)
+    return ordered[np.append(True, ordered[1:] > ordered[:-1])]

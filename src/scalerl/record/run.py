@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from scalerl.errors import UserError
+from scalerl.record.column import distinct
 from scalerl.record.points import Floats, PointTable, SetPoints
 from scalerl.record.prompts import PerPrompt, binomial_stderr, prompts_hash
 from scalerl.record.schema import (
@@ -57,7 +58,7 @@ class Run:
     def sets(self) -> dict[str, int]:
         """Evaluation sets and how many distinct steps each was evaluated at, in order of appearance."""
         if isinstance(self.evaluations, PointTable):
-            return {name: len(np.unique(p.step)) for name, p in self.evaluations.by_set.items()}
+            return {name: len(distinct(p.step)) for name, p in self.evaluations.by_set.items()}
         seen: dict[str, set[int]] = {}
         for evaluation in self.evaluations:
             seen.setdefault(evaluation.set, set()).add(evaluation.step)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from scalerl.record.column import Column, Floats, Ints, look_up
+from scalerl.record.column import Column, Floats, Ints, distinct, look_up
 from scalerl.record.fields import role_of, step_preference
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def thinned_rows(columns: Columns, wanted: Wanted, bin_rows: int, end: int) -> I
         counter = step_field(columns, name, wanted.x)
         steps = None if counter is None else look_up(column.rows(), *columns.column(counter))
         needed.append(_needed(column, steps, bin_rows, end))
-    return np.unique(np.concatenate(needed)) if needed else np.arange(0)
+    return distinct(np.concatenate(needed)) if needed else np.arange(0)
 
 
 def _needed(column: Column, steps: Floats | None, bin_rows: int, end: int) -> Ints:

@@ -87,8 +87,9 @@ def store(columns: Columns, fields: Fields, chosen: Ints) -> None:
 def read_cells(head: Head, dialect: Dialect, log: Log, needed: list[int]) -> Iterator[Cells]:
     """The table's rows in batches, of the columns `needed`.
 
-    Rows of another width than the header's, and a torn last one, are counted. A block is read by itself if its quotes are closed in it; from one on where they aren't, the csv module
-    reads the rest. The last block is the csv module's too, for its last row may be torn.
+    Rows of another width than the header's, and a torn last one, are counted. A block is read by itself if
+    its quotes are closed in it; from one on where they aren't, the csv module reads the rest. The last block
+    is the csv module's too, for its last row may be torn.
     """
     torn = not ends_whole(head.path)
     blocks = _after_header(iter_blocks(head.path, head.encoding), dialect.skipped + 1)

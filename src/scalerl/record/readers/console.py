@@ -24,8 +24,12 @@ class Console:
         self.pairs = PairsConsole(Columns(wanted, budget))
 
     def feed(self, line: str) -> None:
-        """Offer the line to the dialects."""
-        if not (self.verl.feed(line) or self.dicts.feed(line)):
+        """Offer the line to the dialects that could use it."""
+        if (self.verl.held or "step:" in line) and self.verl.feed(line):
+            return
+        if ("{'" in line or " [" in line) and self.dicts.feed(line):
+            return
+        if ":" in line or "=" in line:
             self.nemo.feed(line)
             self.pairs.feed(line)
 

@@ -94,21 +94,21 @@ class JsonStream:
             f"{self.path}: the JSON ends early or isn't valid ({why}); was the file cut by a crash?"
         )
 
-    def items(self) -> Iterator[Any]:
-        """The elements of the array that begins here, one at a time."""
+    def batches(self) -> Iterator[list[Any]]:
+        """The elements of the array that begins here, some at a time."""
         if not self.take("["):
             raise self._malformed("expected '['")
         if self.take("]"):
             return
         while True:
             yield from self._many()
-            yield self.value()
+            yield [self.value()]
             if self.take("]"):
                 return
             if not self.take(","):
                 raise self._malformed("expected ',' or ']'")
 
-    def _many(self) -> Iterator[Any]:
+    def _many(self) -> Iterator[list[Any]]:
         """Elements that lie whole in what is read already, with the comma behind each, parsed together.
 
         A text that is a list of JSON values can be nothing else, wherever it was cut. Where none is found,
@@ -123,7 +123,7 @@ class JsonStream:
                 except orjson.JSONDecodeError:
                     continue
                 self._at = comma + 1
-                yield from found
+                yield found
                 break
             else:
                 self._singly = _ONE_BY_ONE
@@ -131,8 +131,9 @@ class JsonStream:
 
     def _commas(self) -> Iterator[int]:
         """Where elements may end, the farthest places first: after objects, or between numbers."""
+        first = self.peek()
         stop = self._at + _MANY_CHARACTERS
-        if self.peek() == "{":
+        if first == "{":
             for _ in range(_COMMAS_TRIED):
                 stop = self._text.rfind("}", self._at, stop)
                 if stop < 0:
@@ -180,11 +181,9 @@ def _rows(stream: JsonStream, wanted: Wanted, log: Log, key: str, arrays: Arrays
     grouper = Grouper(wanted, log)
     rows: list[dict[str, Any]] = []
     numbers: list[float] = []
-    for item in stream.items():
-        if isinstance(item, dict):
-            rows.append(item)
-        elif isinstance(item, int | float) and not isinstance(item, bool):
-            numbers.append(float(item) if abs(item) < 10**300 else math.inf)
+    for batch in stream.batches():
+        numbers += (item for item in batch if isinstance(item, int | float) and not isinstance(item, bool))
+        rows += (item for item in batch if isinstance(item, dict))
         if len(rows) + len(numbers) >= _ROWS_A_BATCH:
             arrays.extend(key, numbers)
             add_rows(grouper, rows)
@@ -211,7 +210,8 @@ class Arrays:
         self.lengths[key] = begin + len(numbers)
         if self.table.wants(key):
             places = np.arange(begin, begin + len(numbers)) - self.table.rows
-            self.table.put_rows(key, np.array(numbers), places)
+            finite = [number if abs(number) < 10**300 else math.inf for number in numbers]
+            self.table.put_rows(key, np.array(finite, np.float64), places)
         self.table.end_row(max(0, self.lengths[key] - self.table.rows))
 
     def forget(self, key: str) -> None:
@@ -246,7 +246,7 @@ def _object(stream: JsonStream, wanted: Wanted, log: Log) -> None:
                 _checkpoint(int(step[1]), value, wanted, log)
             elif isinstance(value, dict):
                 for inner, numbers in value.items():
-                    arrays.extend(f"{key}/{inner}", [float(n) for n in numbers] if _numbers(numbers) else [])
+                    arrays.extend(f"{key}/{inner}", numbers if _numbers(numbers) else [])
                 flat[key] = value
             else:
                 flat[key] = value

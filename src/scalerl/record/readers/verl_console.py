@@ -27,6 +27,11 @@ class VerlConsole:
         self._pending = ""
         self._age = 0
 
+    @property
+    def held(self) -> bool:
+        """Whether a line waits for its other half."""
+        return self._step is not None
+
     def feed(self, line: str) -> bool:
         """Take the next line of the log; say if it is a line of metrics."""
         if "step:" in line and (match := _START.search(line)):

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from scalerl.record.column import distinct
 from scalerl.record.columns import Columns, Log, Wanted
 from scalerl.record.readers.cells import Cells, store
 
@@ -39,7 +40,7 @@ def read_chart(batches: Iterator[Cells], header: tuple[str, ...], wanted: Wanted
         x = cells.numbers(0, header[0])
         for run, found in places.items():
             fields = {metric: cells.numbers(at, metric) for at, metric in found}
-            rows = np.unique(np.concatenate([rows for rows, _ in fields.values()]))
+            rows = distinct(np.concatenate([rows for rows, _ in fields.values()]))
             if len(rows):
                 store(runs[run], {header[0]: x, **fields}, rows)
     log.runs = {"": next(iter(runs.values()))} if len(runs) == 1 else dict(runs)
