@@ -11,48 +11,44 @@ from rich.table import Table
 
 if TYPE_CHECKING:
     from scalerl.cli.eval_points import Point
-    from scalerl.task.evaluate import EvaluationResult
-    from scalerl.task.evaluation import EvaluationSummary, PromptCounts
-
-_COLUMNS = ("set", "asked", "pass rate", "± prompts", "± samples", "pass@k", "truncated", "tokens")
+    from scalerl.task.evaluation import EvaluationSummary
 
 
 def print_points(points: Sequence[Point]) -> None:
     """One line a checkpoint and set; the domains of a mixture below it."""
     several = len({point.checkpoint.path for point in points}) > 1
     failed = any(point.result.verifier_failed for point in points)
-    table = Table(title=None if several else _label(points[0]), box=None, pad_edge=False)
-    if several:
-        table.add_column("checkpoint")
-    for column in _COLUMNS + (("failed",) if failed else ()):
-        table.add_column(column, justify="left" if column == "set" else "right")
+    largest = max((found.k for point in points for found in point.result.summary.pass_at_k), default=1)
+    at_k = (f"pass@{largest}",) if largest > 1 else ()
+    table = Table(
+        title=None if several else _label(points[0]), box=None, padding=(0, 2, 0, 0), pad_edge=False
+    )
+    left, right = ("step", "set"), ("asked", "pass rate", "± prompts", "± samples", *at_k)
+    for column in left if several else left[1:]:
+        table.add_column(column)
+    for column in (*right, "cut", "tokens", *(("failed",) if failed else ())):
+        table.add_column(column, justify="right")
     for point in points:
-        first = (_label(point),) if several else ()
-        table.add_row(
-            *first, *_whole(point.result), *((str(point.result.verifier_failed),) if failed else ())
-        )
-        for name, summary in point.result.domains.items():
-            table.add_row(*(("",) if several else ()), f"  {name}", str(summary.prompts), *_cells(summary))
+        result = point.result
+        begin = (_label(point),) if several else ()
+        asked = f"{len(result.counts.prompt_ids)} x {int(result.counts.sampled.max())}"
+        end = (str(result.truncated), f"{result.mean_length_tokens:.0f}")
+        last = (str(result.verifier_failed),) if failed else ()
+        table.add_row(*begin, result.name, asked, *_cells(result.summary, largest), *end, *last)
+        for name, summary in result.domains.items():
+            table.add_row(*("" for _ in begin), f"  {name}", str(summary.prompts), *_cells(summary, largest))
     Console().print(table)
 
 
 def _label(point: Point) -> str:
-    return point.checkpoint.path.name if point.checkpoint.step is None else f"step {point.checkpoint.step}"
+    step = point.checkpoint.step
+    return point.checkpoint.path.name if step is None else str(step)
 
 
-def _whole(result: EvaluationResult) -> tuple[str, ...]:
-    length = f"{result.mean_length_tokens:.0f}"
-    return result.name, _asked(result.counts), *_cells(result.summary), str(result.truncated), length
-
-
-def _asked(counts: PromptCounts) -> str:
-    return f"{len(counts.prompt_ids)} x {int(counts.sampled.max())}"
-
-
-def _cells(summary: EvaluationSummary) -> tuple[str, ...]:
+def _cells(summary: EvaluationSummary, k: int) -> tuple[str, ...]:
     errors = (_number(error) for error in (summary.prompt_stderr, summary.sampling_stderr))
-    best = next((found for found in reversed(summary.pass_at_k) if found.k > 1), None)
-    return f"{summary.pass_rate:.3f}", *errors, f"{best.value:.3f} @{best.k}" if best else ""
+    found = {at.k: at.value for at in summary.pass_at_k}
+    return f"{summary.pass_rate:.3f}", *errors, *((_number(found.get(k)),) if k > 1 else ())
 
 
 def _number(value: float | None) -> str:
