@@ -6,7 +6,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import scalerl
-from scalerl.curve.benchmark import comparison_rates, excess_over_grid, recovery
 from scalerl.curve.forecast import doubling_gain, forecast, last_worthwhile
 from scalerl.curve.identify import needed_compute
 from scalerl.curve.joint import joint, random_effects
@@ -221,15 +220,3 @@ def test_plan_reaches_the_margin_and_more_noise_costs_more():
     assert ceiling_sd(LAW, compute, 0.006, 0.3) == pytest.approx(2 * ceiling_sd(LAW, compute, 0.003, 0.3))
     with pytest.raises(UserError, match="margin"):
         plan_eval(LAW, 0.9)
-
-
-def test_quick_bench_recovery_grid_and_comparisons():
-    for row in recovery(40, seed=0):
-        assert row.A_error <= 0.005
-        assert row.B_error <= 0.1
-        assert row.C_mid_relative_error <= 0.05
-    assert excess_over_grid(10, seed=0) <= 1e-9
-    for seeds in (1, 2, 3):
-        assert comparison_rates(seeds, 0.0, 300, seed=0).different <= 0.05 + 0.03
-        assert comparison_rates(seeds, 0.04, 300, seed=0).equivalent <= 0.05 + 0.03
-    assert comparison_rates(3, 0.05, 300, seed=0).different >= 0.9

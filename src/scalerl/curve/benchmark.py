@@ -1,17 +1,13 @@
-"""The measurements behind docs/bench-curve.md: recovery, least squares against the source's grid, speed,
-comparisons."""
+"""Measurements behind docs/bench-curve.md: recovery, least squares against the source's grid, comparisons."""
 
 from __future__ import annotations
 
-import resource
 from dataclasses import asdict, dataclass
-from time import process_time
 from typing import Any
 
 import numpy as np
 
 from scalerl.curve.compare import MARGIN, pair_verdict
-from scalerl.curve.fit import fit
 from scalerl.curve.integrate import posterior
 from scalerl.curve.noise import Noise
 from scalerl.curve.series import FloatArray
@@ -32,20 +28,6 @@ class Recovery:
     A_error: float
     B_error: float
     C_mid_relative_error: float
-
-
-@dataclass(frozen=True)
-class Speed:
-    """CPU seconds; ratio_to_scipy_grid: one grid fit by SciPy over one least-squares fit, both measured
-    here."""
-
-    fit_with_intervals_white: float
-    fit_with_intervals_ar1: float
-    thousand_refits_75_points: float
-    scipy_grid_fit: float
-    one_fit: float
-    ratio_to_scipy_grid: float
-    peak_memory_mb: float
 
 
 @dataclass(frozen=True)
@@ -84,39 +66,18 @@ def excess_over_grid(curves: int, seed: int) -> float:
     return worst
 
 
-def speed(seed: int, repeats: int = 31, grid_cells: int = 700) -> Speed:
-    """CPU time of a fit with its intervals, of bootstrap refits, and of SciPy's grid (a part of it, scaled
-    up)."""
-    law = TABLE_1["ScaleRL"]
-    rng = np.random.default_rng([seed, 3])
-    compute = np.linspace(1500, 20_000, 75)
-    y = sigmoid(compute, law) + SD * rng.standard_normal((1000, 75))
-
-    def once(noise: Any) -> float:
-        times = []
-        for k in range(repeats):
-            begin = process_time()
-            found = fit(compute=compute, pass_rate=y[k], r0=0.3, noise=noise)
-            for name in ("A", "B", "C_mid"):
-                found.interval(name)
-            times.append(process_time() - begin)
-        return float(np.median(times))
-
-    white, ar1 = once("white"), once("ar1")
-    design = Design(np.log(compute), np.ones(75))
-    begin = process_time()
-    least_squares(design, y, np.full(1000, 0.3))
-    refits = process_time() - begin
-    begin = process_time()
-    for k in range(repeats):
-        least_squares(design, y[k : k + 1], np.array([0.3]))
-    one = (process_time() - begin) / repeats
-    some_A = A_GRID[:: max(1, len(A_GRID) * len(C_MID_GRID) // grid_cells)]
-    begin = process_time()
-    grid_fit(compute, y[0], 0.3, a_grid=some_A)
-    grid = (process_time() - begin) * len(A_GRID) / len(some_A)
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    return Speed(white, ar1, refits, grid, one, grid / one, peak)
+def fast_grid_against_scipy(seed: int, curves: int = 10, thin: int = 3) -> float:
+    """Largest relative difference between the vectorised grid's sum of squares and the SciPy loop's, on every
+    `thin`th value of A and of C_mid."""
+    compute = np.linspace(1500, 50_000, 40)
+    rng, worst = np.random.default_rng([seed, 6]), 0.0
+    for law in list(TABLE_1.values())[:curves]:
+        y = sigmoid(compute, law) + SD * rng.standard_normal(40)
+        slow = grid_fit(compute, y, 0.3, A_GRID[::thin], C_MID_GRID[::thin])
+        sse = float(((y - sigmoid(compute, slow)) ** 2).sum())
+        fast = float(grid_fit_fast(compute, y[None], 0.3, A_GRID[::thin], C_MID_GRID[::thin])[0])
+        worst = max(worst, abs(fast / sse - 1))
+    return worst
 
 
 def comparison_rates(seeds: int, true_difference: float, trials: int, seed: int) -> ComparisonRates:

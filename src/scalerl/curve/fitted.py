@@ -161,7 +161,7 @@ class Fit:
         elif name == "B":
             ends = [float(post.quantile(*post.B(), q)[0]) for q in (low, high)]
         elif name == "C_mid":
-            ends = [float(np.exp(post.quantile(*post.log_mid(), q)[0])) for q in (low, high)]
+            ends = [_compute_of(post.quantile(*post.log_mid(), q)[0]) for q in (low, high)]
         elif name == "R0":
             ends = self._r0_ends(low, high)
         else:
@@ -208,7 +208,7 @@ class Fit:
         post = self.posterior
         estimate = float(compute_at(pass_rate, self.law))
         centre, sd = post.log_compute_at(pass_rate)
-        ends = [float(np.exp(post.quantile(centre, sd, q)[0])) for q in ((1 - level) / 2, (1 + level) / 2)]
+        ends = [_compute_of(post.quantile(centre, sd, q)[0]) for q in ((1 - level) / 2, (1 + level) / 2)]
         probability = 1 - float(post.cdf_A(np.array([pass_rate])).mean())
         return Reach(pass_rate, estimate, min(ends[0], estimate), max(ends[1], estimate), probability)
 
@@ -263,6 +263,12 @@ class Fit:
             "notes": list(self.notes),
         }
         return out
+
+
+def _compute_of(log_compute: float) -> float:
+    """Compute from its log; beyond what a float holds it is as good as never."""
+    with np.errstate(over="ignore"):
+        return float(np.exp(log_compute))
 
 
 def _check_level(level: float) -> None:

@@ -100,7 +100,8 @@ class Posterior:
         factor = _cholesky(self.spread[curve, k, j])
         theta = self.centre[curve, k, j] + (factor @ rng.standard_normal((size, 2, 1)))[..., 0]
         B = np.clip(theta[:, 0], 0.05, 30.0)
-        return A, B, np.exp(self.origin + theta[:, 1] / B), self.R0[curve, k]
+        with np.errstate(over="ignore"):  # a C_mid beyond what a float holds: no rise in sight
+            return A, B, np.exp(self.origin + theta[:, 1] / B), self.R0[curve, k]
 
     def log_mid(self) -> tuple[FloatArray, FloatArray]:
         """Mean and sd of log C_mid, given the node."""

@@ -1,7 +1,7 @@
-"""The source's own procedure (A.5): a grid over A and C_mid, B by SciPy's curve_fit in each cell; no error bar.
+"""The source's own procedure (A.5): a grid over A and C_mid, B by SciPy's curve_fit in each cell.
 
-The grid is in GPU-hours, and kept as it is described: other units of compute are refused, since a grid scaled
-to them would be another procedure under the source's name.
+It gives no interval. The grid is in GPU-hours, and kept as it is described: other units of compute are
+refused, since a grid scaled to them would be another procedure under the source's name.
 """
 
 from __future__ import annotations

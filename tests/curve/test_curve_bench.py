@@ -1,0 +1,64 @@
+"""Quick versions of `scalerl bench curve`, with room for chance; the full ones are in docs/bench-curve.md."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from scalerl.curve.benchmark import (
+    comparison_rates,
+    excess_over_grid,
+    fast_grid_against_scipy,
+    recovery,
+)
+from scalerl.curve.benchmark_joint import _case
+from scalerl.curve.benchmark_speed import fit_speed, throughput
+
+
+def test_recovery_on_the_ten_rows():
+    for row in recovery(40, seed=0):
+        assert row.A_error <= 0.005
+        assert row.B_error <= 0.1
+        assert row.C_mid_relative_error <= 0.05
+
+
+def test_never_above_the_source_grid_which_equals_the_scipy_loop():
+    assert excess_over_grid(10, seed=0) <= 1e-9
+    assert fast_grid_against_scipy(seed=0, curves=2, thin=9) <= 1e-6
+
+
+def test_comparisons_are_rarely_wrong():
+    for seeds in (1, 2, 3):
+        assert comparison_rates(seeds, 0.0, 300, seed=0).different <= 0.05 + 0.03
+        assert comparison_rates(seeds, 0.04, 300, seed=0).equivalent <= 0.05 + 0.03
+    assert comparison_rates(3, 0.05, 300, seed=0).different >= 0.9
+
+
+@pytest.mark.parametrize(("seeds", "spread"), [(2, 2.0), (3, 1.0)])
+def test_the_three_intervals_of_a_joint_fit_hold(seeds, spread):
+    for row in _case(seeds, spread, 150, np.random.default_rng(4)):
+        for share in (row.this_run, row.recipe_mean, row.next_seed):
+            assert share >= 0.87 - 0.06  # two standard errors at 150 trials
+
+
+def test_speed_against_the_source_procedure():
+    """Ratios of CPU time only: how fast the machine is, is no matter for a test."""
+    fits = fit_speed(repeats=9)
+    seen = throughput(fits, grid_values_of_A=2)
+    assert seen.faster_with_intervals >= 1000
+    assert seen.thousand_refits_s < 0.1 * seen.scipy_grid_s
+
+
+def test_memory_of_a_fit_and_of_a_thousand_refits():
+    code = """
+import resource, numpy as np, scalerl
+from scalerl.curve.benchmark_speed import simulated
+from scalerl.curve.varpro import Design, least_squares
+compute, y = simulated()
+scalerl.fit(compute=compute, pass_rate=y[0]).interval("A")
+least_squares(Design(np.log(compute), np.ones(75)), y, np.full(1000, 0.3))
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+"""
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert float(out.stdout) < 300
