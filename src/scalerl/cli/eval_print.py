@@ -21,7 +21,10 @@ def print_points(points: Sequence[Point]) -> None:
     largest = max((found.k for point in points for found in point.result.summary.pass_at_k), default=1)
     at_k = (f"pass@{largest}",) if largest > 1 else ()
     table = Table(
-        title=None if several else _label(points[0]), box=None, padding=(0, 2, 0, 0), pad_edge=False
+        title=None if several else points[0].checkpoint.path.name,
+        box=None,
+        padding=(0, 2, 0, 0),
+        pad_edge=False,
     )
     left, right = ("step", "set"), ("asked", "pass rate", "± prompts", "± samples", *at_k)
     for column in left if several else left[1:]:
