@@ -120,18 +120,20 @@ class Columns:
         self.held = held
 
     def thin(self) -> None:
-        """Widen the bins until half of what is held is gone, or until they are as wide as the log."""
+        """Thin the rows since the last time; widen the bins if that leaves more than half of what is held."""
         before = self.held
+        self._thin_to(self.rows - self.rows % self.bin_rows)
         while self.held > 0.5 * before and self.bin_rows < self.rows:
             self.bin_rows *= 2
             self._thin_to(self.rows - self.rows % self.bin_rows)
 
     def settle(self) -> None:
         """The log has ended: thin the rows since the last time too, so that all are kept as densely."""
-        if self.bin_rows > 1:
-            self._thin_to(self.rows)
+        self._thin_to(self.rows)
 
     def _thin_to(self, end: int) -> None:
+        if self.bin_rows == 1:
+            return
         kept = thinned_rows(self, self._wanted, self.bin_rows, end)
         for name, column in self._columns.items():
             rows = column.rows()

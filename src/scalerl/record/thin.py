@@ -35,27 +35,27 @@ def thinned_rows(columns: Columns, wanted: Wanted, bin_rows: int, end: int) -> I
 
 
 def _needed(column: Column, steps: Floats | None, bin_rows: int, end: int) -> Ints:
+    """Rows of a field before `end` that stay. `steps` [n] are those of its rows, where the log has any."""
     rows, values = column.rows(), column.numbers()
-    good = np.isfinite(values) & (rows < end)
-    if steps is not None:
-        good &= np.isfinite(steps)
-    following = np.flatnonzero(np.isfinite(values))  # the value that replaces one may lie beyond the end
-    if not bool(good.any()):
-        return rows[:0]
+    good = np.isfinite(values) if steps is None else np.isfinite(values) & np.isfinite(steps)
+    rows = rows[good]
     stays = np.zeros(len(rows), bool)
-    lasting = good.copy()
-    if steps is not None and len(following) > 1:
-        here, after = following[:-1], following[1:]
-        lasting[here[steps[here] == steps[after]]] = False
-        back = np.flatnonzero(steps[after] < steps[here])
-        if len(back) <= _MOST_RESTARTS:
-            stays[here[back]] = stays[after[back]] = True
+    lasting = rows < end
+    if steps is not None and len(rows):
+        steps = steps[good]
+        last = np.append(steps[1:] != steps[:-1], True)  # of the values at one step, this one counts
+        lasting &= last
+        before = np.flatnonzero(steps[1:] < steps[:-1])
+        if len(before) <= _MOST_RESTARTS:
+            ends = np.flatnonzero(last)
+            begun = np.searchsorted(ends, before + 1)
+            stays[before] = stays[before + 1] = stays[ends[begun]] = True
     chosen = np.flatnonzero(lasting)
     if len(chosen):
         bins = rows[chosen] // bin_rows
         stays[chosen[np.append(bins[1:] != bins[:-1], True)]] = True
         stays[chosen[0]] = True
-    return rows[stays & good]
+    return rows[stays & (rows < end)]
 
 
 def step_field(columns: Columns, y: str, named: str | None) -> str | None:

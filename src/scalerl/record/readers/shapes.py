@@ -16,10 +16,13 @@ from typing import Any, Protocol
 import numpy as np
 
 from scalerl.record.column import Flags, Floats, Ints
+from scalerl.record.fields import role_of
 
 Pairs = list[tuple[str, float]]
 _NUMBER = re.compile(r"(?<![\w.@+-])[-+]?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?(?![\w.@-])")
-_ARROW_NUMBER = r"^.[-+]?(\d+(\.\d*)?|\.\d+)([eE][-+]?\d{1,3})?$"
+_NUMBER_CELL = r"^.[-+]?(\d+(\.\d*)?|\.\d+)([eE][-+]?\d{1,3})?$"
+_COUNTER = r"^.\d{1,12}$"
+_NO_NUMBER = re.compile(r"\b(?:nan|inf)", re.IGNORECASE)  # Arrow takes these for numbers, dialects may not
 _CUT = "\x1f"
 _LONGEST_LINE = 400
 _MOST_NUMBERS = 16
@@ -60,6 +63,10 @@ class Shape:
         if found[0] is None or found[0] != found[1]:  # a number that is part of a name
             return None
         return cls(line, texts, found[0])
+
+    def counters(self) -> list[int]:
+        """Which numbers are steps: of these the dialects take whole ones only, without a fraction."""
+        return [at for name, at in self.fields.items() if role_of(name) == "step"]
 
     def cut(self, block: str) -> str:
         """The block with each line cut into its numbers, each behind the mark of the text before it.
@@ -139,7 +146,7 @@ def parse_block(block: str, shape: Shape) -> tuple[Ints, list[Floats]] | None:
         unlike.append(row.number - 1)
         return "skip"
 
-    body = shape.cut(block).encode("utf-8", "replace")
+    body = f"{shape.cut(block)}\n".encode("utf-8", "replace")
     table = csv.read_csv(
         io.BytesIO(body),
         read_options=csv.ReadOptions(use_threads=False, column_names=names, block_size=len(body) + 1),
@@ -153,11 +160,14 @@ def parse_block(block: str, shape: Shape) -> tuple[Ints, list[Floats]] | None:
     alike = np.ones(block.count("\n") + 1, bool)
     alike[unlike] = False
     marked = [pc.starts_with(table[name], mark) for name, mark in zip(names, marks, strict=True)]
+    marked += [pc.match_substring_regex(table[str(at)], _COUNTER) for at in shape.counters()]
     try:
-        return _numbers(table, marked, alike)
+        if not _NO_NUMBER.search(block):
+            return _numbers(table, marked, alike)
     except pa.ArrowInvalid:  # a cell that is no number
-        tested = [pc.match_substring_regex(table[name], _ARROW_NUMBER) for name in names]
-        return _numbers(table, [*marked, *tested], alike)
+        pass
+    tested = [pc.match_substring_regex(table[name], _NUMBER_CELL) for name in names]
+    return _numbers(table, [*marked, *tested], alike)
 
 
 def _numbers(table: Any, tests: list[Any], alike: Flags) -> tuple[Ints, list[Floats]]:
