@@ -22,7 +22,7 @@ from scalerl.study.plan_file import load_plan
 from scalerl.study.quickstart import at_quickstart_sizes, quickstart_study
 from scalerl.study.result import study_results
 
-SMALL = ("--steps", "24", "--seed", "5")
+SMALL = ("--steps", "36", "--seed", "5")
 
 
 def study(out: Path, *arguments: str) -> subprocess.Popen[str]:
@@ -80,14 +80,14 @@ def test_a_killed_study_goes_on_and_says_so(tmp_path):
         time.sleep(0.1)
     first.send_signal(signal.SIGKILL)
     first.communicate()
-    assert 18 <= lines(record / "steps.jsonl") < 24
+    assert 18 <= lines(record / "steps.jsonl") < 32
     second = study(tmp_path, "--recipe", "scalerl")
     out, error = second.communicate(timeout=200)
     assert second.returncode == 0, error
     assert "going on with a study that was begun (1 of 1 runs)" in error
     assert "from its checkpoint at step 16" in error
     assert "report.html" in out
-    assert [row["step"] for row in scalerl.load(record).steps] == list(range(1, 25))
+    assert [row["step"] for row in scalerl.load(record).steps] == list(range(1, 37))
     whole = study(tmp_path / "whole", "--recipe", "scalerl", "--json")
     result = json.loads(whole.communicate(timeout=200)[0])
     assert Path(result["report"]).is_file()
@@ -120,3 +120,23 @@ def test_a_study_of_something_unknown_is_refused(tmp_path):
 def test_a_study_without_records_has_no_results(tmp_path):
     with pytest.raises(UserError, match="scalerl-seed1"):
         study_results(quickstart_study(recipes=("scalerl",), seeds=(1,)), tmp_path)
+
+
+def test_a_study_too_short_for_a_forecast_says_so(tmp_path):
+    """Eight steps give two evaluations after the start: nothing to fit, and still a table and a report."""
+    short = [
+        sys.executable,
+        "-m",
+        "scalerl",
+        "study",
+        "quickstart",
+        "--out",
+        str(tmp_path),
+        "--recipe",
+        "scalerl",
+    ]
+    done = subprocess.run([*short, "--steps", "8"], capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "a fit needs at least" in done.stdout
+    assert "report.html" in done.stdout
+    assert "Without a forecast" in (tmp_path / "report.html").read_text()

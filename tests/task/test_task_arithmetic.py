@@ -67,9 +67,20 @@ def test_training_and_held_out_share_no_prompt():
     assert task.held_out != arithmetic_task(train_prompts=500, held_out_prompts=100, seed=1).held_out
 
 
+def test_held_out_prompts_are_as_short_as_the_others():
+    """Distinct short chains run out while prompts are drawn: held out first, they'd be many more."""
+    task = arithmetic_task(train_prompts=8000, held_out_prompts=2000, min_operations=1)
+    held_out, train = (
+        sum(sum(c.isalpha() and c != "x" for c in example.prompt) == 1 for example in part) / len(part)
+        for part in (task.held_out, task.train)
+    )
+    assert 0 < train < 0.09
+    assert abs(held_out - train) < 0.02
+
+
 def test_impossible_sizes_are_refused():
     with pytest.raises(UserError, match="distinct chains"):
-        arithmetic_task(train_prompts=2000, held_out_prompts=10, max_operations=1)
+        arithmetic_task(train_prompts=2000, held_out_prompts=10, min_operations=1, max_operations=1)
     with pytest.raises(UserError, match="max_operations=0"):
         arithmetic_task(max_operations=0)
     with pytest.raises(UserError, match="held_out_prompts=0"):

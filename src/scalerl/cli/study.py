@@ -105,6 +105,8 @@ def show(results: Sequence[RunResult]) -> None:
     from rich.console import Console
     from rich.table import Table
 
+    from scalerl.study.result import as_text
+
     table = Table(
         title="forecast from the first part of the compute, against its last quarter",
         box=None,
@@ -118,13 +120,13 @@ def show(results: Sequence[RunResult]) -> None:
         fit, ceiling = result.fit, result.ceiling()
         table.add_row(
             result.name,
-            f"{fit.A:.3f}",
-            f"{ceiling.lower:.2f}-{ceiling.upper:.2f}",
-            f"{fit.B:.2f}",
-            f"{fit.C_mid / result.series.compute[-1]:.0%}",
-            f"{result.forecast:.3f}",
+            as_text(fit.A, ".3f"),
+            f"{as_text(ceiling.lower, '.2f')}-{as_text(ceiling.upper, '.2f')}",
+            as_text(fit.B, ".2f"),
+            as_text(fit.C_mid / result.series.compute[-1], ".0%"),
+            as_text(result.forecast, ".3f"),
             f"{result.observed:.3f}",
-            f"{result.error:+.3f}",
+            as_text(result.error, "+.3f"),
         )
     console = Console()
     console.print(table)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from scalerl.curve.plot import plot_run
-from scalerl.study.result import RunResult
+from scalerl.study.result import RunResult, as_text
 from scalerl.study.tables import write_tables
 
 STYLE = """
@@ -61,12 +61,15 @@ def _legend(unit: str) -> str:
 
 
 def summary(results: Sequence[RunResult], fraction: float) -> str:
-    """Return the study in two sentences."""
-    worst = max(results, key=lambda result: abs(result.error))
-    return (
-        f"{len(results)} runs; each law was fitted to the first {fraction:.0%} of the run's compute. "
-        f"The forecast of the last quarter was off by at most {abs(worst.error):.3f} ({worst.name})."
-    )
+    """Return the study in a few sentences."""
+    forecast = [result for result in results if result.fit.fitted]
+    text = f"{len(results)} runs; each law was fitted to the first {fraction:.0%} of the run's compute."
+    if forecast:
+        worst = max(forecast, key=lambda result: abs(result.error))
+        text += f" The forecast of the last quarter was off by at most {abs(worst.error):.3f} ({worst.name})."
+    if len(forecast) < len(results):
+        text += f" Without a forecast, since the first part can't be fitted: {len(results) - len(forecast)}."
+    return text
 
 
 def row_of(result: RunResult) -> tuple[str, ...]:
@@ -74,14 +77,14 @@ def row_of(result: RunResult) -> tuple[str, ...]:
     fit, ceiling = result.fit, result.ceiling()
     return (
         result.name,
-        f"{fit.R0:.3f}",
-        f"{fit.A:.3f}",
-        f"{ceiling.lower:.3f} to {ceiling.upper:.3f} ({fit.identified})",
-        f"{fit.B:.2f}",
-        f"{fit.C_mid:.3g}",
-        f"{result.forecast:.3f}",
+        as_text(fit.R0, ".3f"),
+        as_text(fit.A, ".3f"),
+        f"{as_text(ceiling.lower, '.3f')} to {as_text(ceiling.upper, '.3f')} ({fit.identified})",
+        as_text(fit.B, ".2f"),
+        as_text(fit.C_mid, ".3g"),
+        as_text(result.forecast, ".3f"),
         f"{result.observed:.3f}",
-        f"{result.error:+.3f}",
+        as_text(result.error, "+.3f"),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +24,8 @@ class RunResult:
     """One run's forecast and its check, in pass rate.
 
     `forecast` and `observed` are means over the last quarter of the compute; `covered` is the share of later
-    evaluations inside the forecast's 90% interval for an evaluation.
+    evaluations inside the forecast's 90% interval for an evaluation. Where the first part can't be fitted
+    (`fit.why` says why) there is no forecast: it, the error, the ceiling and `covered` are NaN.
     """
 
     name: str
@@ -46,11 +48,11 @@ class RunResult:
     @property
     def covered(self) -> float:
         """Share of later evaluations inside their interval."""
-        return self.test.scalerl.coverage
+        return self.test.scalerl.coverage if self.fit.fitted else math.nan
 
     def ceiling(self, level: float = 0.9) -> Interval:
         """The interval of the ceiling A."""
-        return self.fit.interval("A", level)
+        return self.fit.interval("A", level) if self.fit.fitted else Interval(math.nan, math.nan)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers with stable names."""
@@ -74,9 +76,15 @@ def run_result(path: Path, fit_fraction: float) -> RunResult:
     (test,) = backtest(series, fit_fraction)
     late = series.compute > (1 - LAST_SHARE) * series.compute[-1]
     observed = float(series.pass_rate[late].mean())
-    return RunResult(run.name, run, series, test, observed + test.scalerl.end_error, observed)
+    forecast = observed + test.scalerl.end_error if test.fit.fitted else math.nan
+    return RunResult(run.name, run, series, test, forecast, observed)
 
 
 def study_results(plan: StudyPlan, folder: Path) -> Sequence[RunResult]:
     """Return the results of all runs of a study, in the plan's order."""
     return [run_result(folder / "runs" / config.name, plan.fit_fraction) for config in plan.runs]
+
+
+def as_text(value: float, form: str) -> str:
+    """Return a number as tables write it, with a dash where there is none."""
+    return "–" if math.isnan(value) else format(value, form)

@@ -4,7 +4,7 @@ A prompt such as `3+4ax7b-2c` is the digit 3 and three labelled operations. The 
 label and writes the running value, tersely (`a7`) or with the operation (`a+47`); then `</think>`, the
 answer's digit and the end token. The verifier looks at the answer alone, and demands the whole form.
 
-Most operations are easy: `+`, `-`, `x` and a small operand, 150 cases in all. One in twenty is hard: `*27`
+Most operations are easy: `+`, `-`, `x` and a small operand, 150 cases in all. One in thirty is hard: `*27`
 multiplies by 2 and adds 7, a thousand cases, each met rarely. The easy ones are learned soon, the hard ones
 go on improving slowly: they hold a run's ceiling below 1, and a better recipe moves it.
 """
@@ -26,7 +26,7 @@ OPERATORS = "+-x"
 OPERANDS = range(1, 6)
 HARD_OPERATOR = "*"
 HARD_OPERANDS = range(100)
-HARD_SHARE = 0.05
+HARD_SHARE = 0.035
 LABELS = "abcdefghijkl"
 SYMBOLS = (
     PAD,
@@ -125,13 +125,17 @@ def arithmetic_tokenizer() -> SymbolTokenizer:
 
 def arithmetic_task(
     *,
-    train_prompts: int = 8192,
+    train_prompts: int = 10_240,
     held_out_prompts: int = 320,
-    min_operations: int = 1,
+    min_operations: int = 2,
     max_operations: int = 8,
     seed: int = 0,
 ) -> Task:
-    """Draw distinct prompts; the first `held_out_prompts` are held out, the rest are trained on.
+    """Draw distinct prompts; `held_out_prompts` of them, at random, are held out, the rest are trained on.
+
+    All are drawn before any is held out: there are few short chains, and distinct ones get rarer as more are
+    drawn, so the first prompts drawn would be shorter than the rest. Chains of one operation are left out of
+    the default for the same reason: 150 easy ones in all.
 
     `seed` names the data set, not the run: a study's runs share it. Raises UserError for impossible numbers.
     """
@@ -158,5 +162,11 @@ def arithmetic_task(
         found.setdefault(
             chain.text, Example(prompt_id(chain.text), chain.text, str(chain.answer), "arithmetic")
         )
-    examples = tuple(found.values())
-    return Task("arithmetic", examples[held_out_prompts:], examples[:held_out_prompts], verify_arithmetic)
+    examples = list(found.values())
+    rng.shuffle(examples)
+    return Task(
+        "arithmetic",
+        tuple(examples[held_out_prompts:]),
+        tuple(examples[:held_out_prompts]),
+        verify_arithmetic,
+    )

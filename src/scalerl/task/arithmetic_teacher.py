@@ -32,7 +32,7 @@ from scalerl.task.tokenizer import CLOSE_THINKING, END, OPEN_THINKING, TIME_UP
 class TeacherSettings:
     """How good the teacher is, on the logit scale, and how it writes."""
 
-    mean_skill: float = 0.5
+    mean_skill: float = 0.7
     skill_spread: float = 0.6
     favourite_mistake: float = 0.7
     verbosity_power: float = 2.0
