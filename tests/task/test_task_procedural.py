@@ -1,6 +1,7 @@
 """reasoning-gym with its own scorers, reward functions of the user's, the guard, prompts."""
 
 import json
+import os
 import sys
 import types
 
@@ -161,7 +162,7 @@ def test_environment_scores_by_its_own_rewards(tmp_path, monkeypatch):
         "__all__ = ['Sums']\n"
     )
     monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
     task = build_task("environment:toy_sums,held_out_prompts=2,verifier_seconds=60")
     first = task.train[0]
     digit = int(first.prompt[0])

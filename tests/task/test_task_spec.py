@@ -1,12 +1,14 @@
 """Task specifications: short strings, mappings, files; mistakes name the field."""
 
 import pytest
+from data_rows import write
 
+from scalerl.cli.eval_points import parse_sets
 from scalerl.errors import UserError
 from scalerl.task.build import build_task, build_verifier
 from scalerl.task.code_verifier import CodeVerifier
 from scalerl.task.math_verifier import MathVerifier
-from scalerl.task.spec import parse_spec
+from scalerl.task.spec import PromptStyle, parse_spec
 
 
 @pytest.mark.parametrize(
@@ -62,3 +64,27 @@ def test_verifier_follows_the_domain():
         parse_spec({"kind": "dataset", "name": "livecodebench", "code": {"unsafe_no_sandbox": True}})
     )
     assert isinstance(code, CodeVerifier)
+
+
+@pytest.mark.parametrize(
+    ("instruction", "appended"),
+    [(None, None), ("", ""), ("Be brief.", "\n\nBe brief."), ("\nBe brief.", "\nBe brief."), (" ok", " ok")],
+)
+def test_instructions_follow_after_a_blank_line(instruction, appended):
+    assert PromptStyle(instruction=instruction).appended == appended
+
+
+def test_eval_restyles_the_parts_of_a_mixture_too(tmp_path):
+    rows = write(tmp_path, [{"prompt": f"p{n}", "answer": "1"} for n in range(4)])
+    task = tmp_path / "mixed.yaml"
+    task.write_text(
+        f"kind: mixture\nparts:\n  - {{task: {{kind: math_file, path: {rows}, held_out_prompts: 1}}}}\n"
+        "  - {task: {kind: reasoning_gym, name: chain_sum, train_prompts: 5, held_out_prompts: 1}}\n"
+    )
+    (plain,) = parse_sets([str(task)])
+    (styled,) = parse_sets([str(task)], instruction="One word.", thinking="off")
+    assert all(e.prompt.endswith("\n\nOne word.") for e in styled.examples)
+    assert not any("One word." in e.prompt for e in plain.examples)
+    assert styled.spec.prompt.thinking == "off"
+    with pytest.raises(UserError, match="--thinking"):
+        parse_sets([str(task)], thinking="ajar")

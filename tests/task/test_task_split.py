@@ -132,3 +132,34 @@ def test_mixture_spec(tmp_path):
     assert len(build_evaluation_set({"kind": "mixture", "parts": parts}).examples) == 6
     with pytest.raises(UserError, match="differ"):
         build_task({"kind": "mixture", "parts": [parts[1], parts[1]]})
+
+
+def test_parts_may_be_named_and_do_not_nest(tmp_path):
+    rows = [{"prompt": f"p{n}", "answer": "1"} for n in range(9)]
+    math = {"kind": "math_file", "path": str(write(tmp_path, rows)), "held_out_prompts": 2}
+    more = [{"prompt": f"q{n}", "answer": "1"} for n in range(9)]
+    other = {**math, "path": str(write(tmp_path, more, "more.jsonl"))}
+    parts = [{"task": math, "domain": "easy"}, {"task": other, "domain": "hard"}]
+    task = build_task({"kind": "mixture", "parts": parts})
+    assert {d: len(p) for d, p in by_domain(task.held_out).items()} == {"easy": 2, "hard": 2}
+    with pytest.raises(UserError, match="list its parts"):
+        build_task({"kind": "mixture", "parts": [{"task": {"kind": "mixture", "parts": parts}}]})
+
+
+def test_a_mixture_says_whether_thinking_must_close(tmp_path):
+    """One prompter opens the thinking for all parts, so all their verifiers must ask for its end."""
+    math = {"kind": "math_file", "held_out_prompts": 1}
+    parts = [
+        {
+            "task": {
+                **math,
+                "path": str(write(tmp_path, [{"prompt": f"{c}{n}", "answer": "1"} for n in range(4)], c)),
+            },
+            "domain": c,
+        }
+        for c in ("a.jsonl", "b.jsonl")
+    ]
+    for thinking, passed in (("open", False), ("off", True)):
+        task = build_task({"kind": "mixture", "parts": parts, "prompt": {"thinking": thinking}})
+        judged = task.verifier(task.held_out, ["hm \\boxed{1}"] * 2)
+        assert [j.passed for j in judged] == [passed] * 2
