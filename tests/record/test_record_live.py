@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -90,6 +92,37 @@ def test_verl_back_end(tmp_path):
         pytest.approx([0, 0.2]),
     )
     assert [row["compute"].get("tokens_trained") for row in run.steps] == [None, 10, 20]
+
+
+def verl_tracking():
+    """verl's own module of tracking back ends, without the rest of verl, which needs Ray and torch."""
+    spec = importlib.util.find_spec("verl")
+    if spec is None or spec.submodule_search_locations is None:
+        pytest.skip("verl isn't installed")
+    file = Path(spec.submodule_search_locations[0]) / "utils" / "tracking.py"
+    found = importlib.util.spec_from_file_location("verl_tracking", file)
+    module = importlib.util.module_from_spec(found)
+    found.loader.exec_module(module)
+    return module
+
+
+def test_verl_s_own_tracking_writes_the_record_and_its_file_reads_the_same(tmp_path, monkeypatch):
+    module = verl_tracking()
+    monkeypatch.setenv("VERL_FILE_LOGGER_ROOT", str(tmp_path))
+    tracking = module.Tracking("project", "run", default_backend=["file"])
+    add_record(tracking, tmp_path / "r", devices="8")
+    tracking.log(data={"val-core/m/acc/mean@16": 0.125}, step=0)
+    for step in range(1, 9):
+        data = {"critic/score/mean": 0.25, "timing_s/step": 45.0, "perf/total_num_tokens": 10}
+        tracking.log(data=data | {"val-core/m/acc/mean@16": step / 16}, step=step)
+    tracking.log(data={"critic/score/mean": 0.75}, step=9, backend=["file"])
+    tracking.finish()
+    ours = scalerl.load(tmp_path / "r").curve(axis="device_hours")
+    theirs = scalerl.load(tmp_path / "project" / "run.jsonl", devices="8").curve()
+    assert ours.compute.tolist() == theirs.compute.tolist()
+    assert ours.compute.tolist() == pytest.approx([step * 0.1 for step in range(9)])
+    assert ours.pass_rate.tolist() == theirs.pass_rate.tolist() == [0.125, *(s / 16 for s in range(1, 9))]
+    assert ours.r0 == 0.125
 
 
 def test_a_resumed_trainer_continues_the_record(tmp_path):
@@ -191,8 +224,22 @@ def test_watch_verb_on_a_log_and_on_a_run_that_has_just_begun(tmp_path):
         "tokens_trained",
         2400,
     )
+    flops = json.loads(run_cli(watch, trainer_state(tmp_path), "--params", "1e9", "--json").output)
+    assert (flops["axis"], flops["compute"]) == ("flops", 8e9 * 1200)
     RunWriter.create(tmp_path / "r", RunHeader(name="new"))
     assert "no evaluation yet" in run_cli(watch, tmp_path / "r", "--once").output
+
+
+def test_watch_takes_what_fit_takes_for_a_log(tmp_path):
+    from scalerl.cli.watch import watch
+
+    path = tmp_path / "log.csv"
+    rows = [f"{tea},{s},0.{s}" for tea in ("green", "black") for s in (1, 2, 3, 4, 5, 1, 2, 3)]
+    path.write_text("tea,step,eval/acc\n" + "\n".join(rows) + "\n")
+    said = run_cli(watch, f"{path}#black", "--group", "tea", "--restart", "append", "--json")
+    assert json.loads(said.output)["points"] == 8
+    said = run_cli(watch, f"{path}#green", "--group", "tea", "--restart", "last", "--json")
+    assert (json.loads(said.output)["points"], json.loads(said.output)["step"]) == (3, 3)
 
 
 def test_watch_sees_a_run_that_is_being_written(tmp_path):

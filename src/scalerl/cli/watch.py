@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from scalerl.cli.fit import SCALE
+from scalerl.cli.log_options import DEVICES, GROUP, PARAMS, RESTART, LogOptions, X, Y
+
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
@@ -23,17 +26,20 @@ def watch(
     seconds: Annotated[float, typer.Option("--every", min=0.1, help="Seconds between two looks.")] = 5.0,
     set_name: Annotated[str | None, typer.Option("--set", help="Evaluation set.")] = None,
     axis: Annotated[str | None, typer.Option("--axis", help="Compute axis.")] = None,
-    x: Annotated[str | None, typer.Option("--x", help="Field for compute, in a log.")] = None,
-    y: Annotated[str | None, typer.Option("--y", help="Field for the pass rate, in a log.")] = None,
-    scale: Annotated[str | None, typer.Option("--scale", help="unit, percent, pm1 or LOW:HIGH.")] = None,
-    devices: Annotated[str | None, typer.Option("--devices", help="8, 64+16 or 64+16:H100.")] = None,
+    x: X = None,
+    y: Y = None,
+    group: GROUP = None,
+    scale: SCALE = None,
+    devices: DEVICES = None,
+    params: PARAMS = None,
+    restart: RESTART = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one snapshot as JSON.")] = False,
 ) -> None:
     """Watch a run: latest step, pass rate and compute, a line of its curve, and Eq. 1 fitted to it so far.
 
     Example: scalerl watch runs/a --every 10
     """
-    options = {"x": x, "y": y, "scale": scale, "devices": devices}
+    options = LogOptions(x, y, group, scale, devices, params, restart).said()
     first = snapshot(run, set_name, axis, options)
     if as_json:
         import orjson
