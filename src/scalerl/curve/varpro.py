@@ -20,6 +20,8 @@ MID_REACH = np.log(300.0)  # C_mid is searched from 300 times below the window t
 GRID_B, GRID_MID = 20, 36
 
 
+NEAR_ONE = 0.999  # A from here on is tried at its bound
+GAINED_ENOUGH = 1e-12  # of the sum of squares: a step that gains no more ends the search
 BEFORE_RL = -1e4  # log compute of the row that carries a measured R0: the share g is 0 there
 
 
@@ -30,13 +32,14 @@ class Design:
     x: log compute [n]; weight: 1 / relative noise sd [n]; r0_known: R0 is given and not fitted; prior:
     penalty (mean_b, sd_b, mean_m, sd_m, sigma) on log B and log C_mid, sigma the weighted residual sd that
     sets its strength, or None. A measured R0 is one more row at x = BEFORE_RL, with weight (noise sd / its
-    standard error).
+    standard error). at_one: A is held at 1, its bound.
     """
 
     x: FloatArray
     weight: FloatArray
     r0_known: bool = True
     prior: tuple[float, float, float, float, float] | None = None
+    at_one: bool = False
 
     @property
     def mid_range(self) -> tuple[float, float]:
@@ -67,6 +70,11 @@ def solve_linear(
     gw = g * w2
     s_g, s_gg = gw.sum(-1), (gw * g).sum(-1)
     s_gy, s_y, s_yy, s_1 = (gw * y).sum(-1), (w2 * y).sum(-1), (w2 * y * y).sum(-1), w2.sum()
+    if design.at_one:
+        start = np.clip((s_y - s_gy - s_g + s_gg) / np.maximum(s_1 - 2 * s_g + s_gg, 1e-200), 0.0, 1.0)
+        R0 = np.broadcast_to(r0, s_g.shape) if design.r0_known else start
+        sse = (design.weight**2 * (y - R0[..., None] - (1 - R0)[..., None] * g) ** 2).sum(-1)
+        return R0, np.ones_like(R0), sse
     return _best_linear(s_1, s_g, s_gg, s_y, s_gy, s_yy, r0, design.r0_known)
 
 
@@ -122,10 +130,8 @@ def penalty(design: Design, log_B: FloatArray, log_mid: FloatArray) -> FloatArra
 
 @dataclass(frozen=True)
 class Starts:
-    """Where to polish from, for m curves: the best cell of the grid (log_B, log_mid [m]), and the best of the
-    other kind (A at its bound or not) for the curves `doubtful` [m] where it comes close: the bound can hide
-    a second basin.
-    """
+    """Where to polish m curves from: the grid's best cell (log_B, log_mid [m]), and for the curves `doubtful`
+    [m] the best of the other kind (A at its bound or not), where it comes close: the bound hides basins."""
 
     log_B: FloatArray
     log_mid: FloatArray
@@ -172,18 +178,12 @@ def polish(
     damping = np.full(len(y), 1e-3)
     value, gradient, curvature = _objective(design, y, r0, theta)
     active = np.arange(len(y))
-    eye = np.eye(2)
     for _ in range(steps):
         if not len(active):
             break
         here, damp = theta[active], damping[active]
         held = ((here <= low) & (gradient > 0)) | ((here >= high) & (gradient < 0))
-        force = np.where(held, 0.0, gradient)
-        scale = np.einsum("mii->mi", curvature) + 1e-300
-        matrix = curvature + damp[:, None, None] * scale[:, :, None] * eye
-        free = ~held
-        matrix = np.where(free[:, :, None] & free[:, None, :], matrix, scale[:, :, None] * eye)
-        move = np.clip(-_solve2(matrix, force), -1.5, 1.5)
+        move = np.clip(_damped_step(gradient, curvature, damp, held), -1.5, 1.5)
         trial = np.clip(here + move, low, high)
         new_value, new_gradient, new_curvature = _objective(design, y[active], r0[active], trial)
         better = new_value <= value
@@ -191,7 +191,11 @@ def polish(
         theta[active] = np.where(better[:, None], trial, here)
         damping[active] = np.where(better, damp * 0.2, damp * 6.0)
         small = np.abs(move).max(-1) < 1e-9
-        done = (better & ((gained <= 1e-14 * value) | small)) | (damping[active] > 1e9) | (small & ~better)
+        done = (
+            (better & ((gained <= GAINED_ENOUGH * value) | small))
+            | (damping[active] > 1e9)
+            | (small & ~better)
+        )
         value = np.where(better, new_value, value)
         gradient = np.where(better[:, None], new_gradient, gradient)
         curvature = np.where(better[:, None, None], new_curvature, curvature)
@@ -204,21 +208,33 @@ def polish(
 
 
 def least_squares(design: Design, y: FloatArray, r0: FloatArray) -> Solution:
-    """Global least squares of Eq. 1 for curves y [m, n]; r0 [m] the known start (ignored when fitted)."""
+    """Global least squares of Eq. 1 for curves y [m, n]; r0 [m] the known start (ignored when fitted).
+
+    Where A ends at its bound or near it, the search is repeated with A held there: the slope of the objective
+    has a kink at the bound, on which the free search can come to rest a little too early.
+    """
     start = coarse_start(design, y, r0)
     best = polish(design, y, r0, start.log_B, start.log_mid)
     rows = np.flatnonzero(start.doubtful)
-    if not len(rows):
-        return best
-    other = polish(design, y[rows], r0[rows], start.other_log_B[rows], start.other_log_mid[rows])
+    if len(rows):
+        other = polish(design, y[rows], r0[rows], start.other_log_B[rows], start.other_log_mid[rows])
+        best = _better(design, best, other, rows)
+    rows = np.flatnonzero(best.A > NEAR_ONE)
+    if len(rows):
+        held = polish(replace(design, at_one=True), y[rows], r0[rows], best.log_B[rows], best.log_mid[rows])
+        best = _better(design, best, held, rows)
+    return best
+
+
+def _better(design: Design, best: Solution, other: Solution, rows: NDArray[np.intp]) -> Solution:
+    """Solutions [m] with those of `rows` replaced where `other` [len(rows)] has the lower objective."""
     value = other.sse + penalty(design, other.log_B, other.log_mid)
     before = best.sse[rows] + penalty(design, best.log_B[rows], best.log_mid[rows])
     better = value < before
-    for name in ("A", "R0", "log_B", "log_mid", "sse"):
-        column = np.array(getattr(best, name))
+    columns = {name: np.array(getattr(best, name)) for name in ("A", "R0", "log_B", "log_mid", "sse")}
+    for name, column in columns.items():
         column[rows[better]] = getattr(other, name)[better]
-        best = replace(best, **{name: column})
-    return best
+    return Solution(**columns)
 
 
 def _objective(
@@ -271,11 +287,14 @@ def _project_out(
     return columns - (columns @ other[:, :, None]) / other_norm[:, None, None] * other[:, None, :]
 
 
-def _solve2(matrix: FloatArray, vector: FloatArray) -> FloatArray:
-    """Solve 2x2 systems: matrix [m, 2, 2], vector [m, 2]."""
-    a, b, c, d = matrix[:, 0, 0], matrix[:, 0, 1], matrix[:, 1, 0], matrix[:, 1, 1]
-    det = a * d - b * c
-    det = np.where(np.abs(det) < 1e-300, 1e-300, det)
-    return np.stack(
-        [(d * vector[:, 0] - b * vector[:, 1]) / det, (a * vector[:, 1] - c * vector[:, 0]) / det], axis=-1
-    )
+def _damped_step(
+    gradient: FloatArray, curvature: FloatArray, damping: FloatArray, held: NDArray[np.bool_]
+) -> FloatArray:
+    """Levenberg-Marquardt step [m, 2]; a coordinate held at its bound stays, the other moves on its own."""
+    a, d = curvature[:, 0, 0], curvature[:, 1, 1]
+    a, d = a + damping * a + 1e-300, d + damping * d + 1e-300
+    free = ~held
+    p, q = np.where(free, gradient, 0.0).T
+    b = np.where(free[:, 0] & free[:, 1], curvature[:, 0, 1], 0.0)
+    det = np.maximum(a * d - b * b, 1e-300)
+    return np.array([(b * q - d * p) / det, (b * p - a * q) / det]).T
