@@ -31,6 +31,7 @@ from scalerl.record.load import load_all
             "Exceeds the limit",
         ),
         (b"step,reward\n", "no field|nothing|no rows"),
+        (b"step,acc\n1,nan\n2,inf\n", "acc holds no finite number"),
         (b"path,sha256,rows\na,b,3\n", "an index of other files"),
     ],
 )

@@ -43,6 +43,11 @@ def choose_y(columns: Columns, named: str | None, where: str) -> Chosen:
             return Chosen(best, _candidates(columns, exclude=best))
     remaining = by_role["train"] or by_role["held_out"] or by_role["unstated"]
     if not remaining:
+        void = [name for role in by_role for name in columns.having(role)]
+        if void:
+            raise UserError(
+                f"{where}: {listing(void)} holds no finite number, only NaN or infinity; nothing to fit"
+            )
         known = [name for name in columns.names if role_of(name) not in ("step", "group")]
         fields = f"; its fields: {listing(known, 12)}" if known else ""
         raise UserError(f"{where}: no field that could be a pass rate or a reward{fields}; name one with --y")
