@@ -11,6 +11,7 @@ import typer
 SUBJECTS: dict[str, str] = {
     "curve": "bench_curve",
     "calibrate": "bench_calibrate",
+    "clock": "bench_clock",
     "generate": "bench_generate",
     "head": "bench_head",
     "readers": "bench_readers",
