@@ -16,6 +16,7 @@ import torch.nn.functional as F  # noqa: N812 - torch's own convention
 from torch import Tensor
 
 from scalerl.errors import UserError
+from scalerl.policy.differentiable import rms_norm, rotate, swiglu
 
 SUPPORTED = ("LlamaForCausalLM", "Qwen2ForCausalLM", "Qwen3ForCausalLM")
 _ROPE_TYPES = ("default", "linear", "llama3", "yarn")  # their tables don't depend on the sequence's length
@@ -55,6 +56,12 @@ class Projection:
         biases = self.biases or (None,) * len(self.weights)
         outputs = tuple(F.linear(x, w, b) for w, b in zip(self.weights, biases, strict=True))
         return outputs if len(outputs) == len(self.sizes) else outputs[0].split(self.sizes, dim=-1)
+
+    def added_to(self, residual: Tensor, x: Tensor) -> Tensor:
+        """residual [T, size] + the map of x [T, D], of a single map."""
+        if self.biases is not None:
+            return residual + self(x)[0]
+        return torch.addmm(residual, x, self.weights[0].t())
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +198,7 @@ def hidden_states(
     x = F.embedding(tokens, weights.embedding)
     for index, layer in enumerate(weights.layers):
         x = _block(architecture, layer, x, cos, sin, index, attend)
-    return _norm(x, weights.final_norm, architecture.norm_eps)
+    return rms_norm(x, weights.final_norm, architecture.norm_eps)
 
 
 def _block(
@@ -206,20 +213,12 @@ def _block(
     """One pre-norm transformer block on a flat stream x [T, D]."""
     eps = architecture.norm_eps
     heads = (-1, architecture.head_dim)
-    query, key, value = (part.unflatten(-1, heads) for part in layer.qkv(_norm(x, layer.attention_norm, eps)))
+    query, key, value = (
+        part.unflatten(-1, heads) for part in layer.qkv(rms_norm(x, layer.attention_norm, eps))
+    )
     if layer.query_norm is not None and layer.key_norm is not None:
-        query, key = _norm(query, layer.query_norm, eps), _norm(key, layer.key_norm, eps)
-    attended = attend(index, _rotate(query, cos, sin), _rotate(key, cos, sin), value)
-    x = x + layer.output(attended)[0]
-    gate, up = layer.gate_up(_norm(x, layer.mlp_norm, eps))
-    return x + layer.down(F.silu(gate) * up)[0]
-
-
-def _norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
-    """RMS norm over the last dimension."""
-    return F.rms_norm(x, (weight.shape[0],), weight, eps)
-
-
-def _rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-    """Rotary embedding of x [T, heads, E]; cos and signed sin [T, 1, E]."""
-    return torch.addcmul(x * cos, torch.roll(x, x.shape[-1] // 2, -1), sin)
+        query, key = rms_norm(query, layer.query_norm, eps), rms_norm(key, layer.key_norm, eps)
+    attended = attend(index, rotate(query, cos, sin), rotate(key, cos, sin), value)
+    x = layer.output.added_to(x, attended)
+    gate, up = layer.gate_up(rms_norm(x, layer.mlp_norm, eps))
+    return layer.down.added_to(x, swiglu(gate, up))
