@@ -206,6 +206,17 @@ def test_state_of_another_version_is_refused():
         engine.load_state_dict(state)
 
 
+def test_state_of_another_layout_is_refused_in_one_line():
+    engine = engine_of()
+    state = engine.state_dict()
+    state |= state.pop("cache")  # as it was once: keys and values beside the rows
+    with pytest.raises(
+        UserError, match="lacks keys, prompt_of, prompts, room, values: another version of scalerl"
+    ) as caught:
+        engine_of().load_state_dict(state)
+    assert "\n" not in str(caught.value)
+
+
 def test_slots_are_refilled_at_once_and_counts_add_up():
     engine = engine_of(slots=5)
     engine.submit(requests())

@@ -153,6 +153,11 @@ class TorchEngine:
                 f"the engine's state is of policy version {state['policy_version']}, its weights are of "
                 f"version {self.policy_version}: load the weights first"
             )
+        if missing := {"room", "keys", "values", "prompt_of", "prompts"} - state.get("cache", {}).keys():
+            raise UserError(
+                f"the engine's state lacks {', '.join(sorted(missing))}: another version of scalerl wrote "
+                "this checkpoint; finish the run with that version, or start it anew in another folder"
+            )
         count = state["rows"]["count"]
         if count > self._slots:
             raise UserError(
@@ -213,7 +218,8 @@ class TorchEngine:
         prompts.add(unread, prefill(self._architecture, self._weights, unread))
         places = prompts.places([request.prompt for request, _ in starting])
         first = self._rows.count
-        room = max(self._rows.longest_completion(request) for request, _ in starting)
+        groups = {id(request): request for request, _ in starting}.values()
+        room = max(self._rows.longest_completion(request) for request in groups)
         self._grow(max(len(request.prompt) for request, _ in starting) + room, room)
         self._rows.add(starting)
         self._cache.start(slice(first, self._rows.count), places)
