@@ -14,7 +14,10 @@ import torch.nn.functional as F  # noqa: N812 - torch's own convention
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-_WRITTEN_OUT = (torch.float32, torch.float64)
+
+def _written_out(x: Tensor) -> bool:
+    """Whether the derivative written out serves: without one, torch's own forward pass is the fastest."""
+    return torch.is_grad_enabled() and x.dtype in (torch.float32, torch.float64)
 
 
 def rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
@@ -22,7 +25,7 @@ def rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
 
     In less than float32 it is torch's, whose sums are float32's.
     """
-    if x.dtype not in _WRITTEN_OUT:
+    if not _written_out(x):
         return F.rms_norm(x, (weight.shape[0],), weight, eps)
     normed: Tensor = _RmsNorm.apply(x, weight, eps)
     return normed
@@ -30,13 +33,15 @@ def rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
 
 def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
     """Rotary embedding of x [T, heads, E]; cos and signed sin [T, 1, E] (`lean.rope_tables`)."""
+    if not torch.is_grad_enabled():
+        return torch.addcmul(x * cos, torch.roll(x, x.shape[-1] // 2, -1), sin)
     rotated: Tensor = _Rotate.apply(x, cos, sin)
     return rotated
 
 
 def swiglu(gate: Tensor, up: Tensor) -> Tensor:
     """silu(gate) * up, all of one shape; in less than float32 with torch's silu, which rounds once."""
-    if gate.dtype not in _WRITTEN_OUT:
+    if not _written_out(gate):
         return F.silu(gate) * up
     product: Tensor = _SwiGlu.apply(gate, up)
     return product
