@@ -68,7 +68,7 @@ def test_what_must_hold_is_what_the_issue_says():
     assert misses(seen(ar1, says_yes=0.94)) == []  # only where the noise is white 0.003
     rows = summary([seen(white), seen(white, covers_A=0.86), seen(ar1)])
     assert [row["scenarios"] for row in rows] == [2, 1]
-    assert (rows[0]["A_lowest"], rows[0]["missed"]) == (0.86, 1)
+    assert (rows[0]["A_least"], rows[0]["missed"]) == (0.86, 1)
 
 
 def test_coverage_rows_survive_writing():

@@ -41,7 +41,8 @@ def misses(seen: Coverage) -> list[str]:
 
 
 def summary(seen: Sequence[Coverage]) -> list[dict[str, float | int | str]]:
-    """One row for each pair of R0 (known or free) and noise: lowest, mean and highest coverage, verdicts."""
+    """One row for each pair of R0 (known or free) and noise: least, mean and most coverage of A and R(100k)
+    over its scenarios (most: where the ceiling is identified), most 'yes' and wrong, least 'yes' where due, scenarios that miss a limit."""
     groups: dict[tuple[bool, str], list[Coverage]] = {}
     for one in seen:
         groups.setdefault((one.scenario.r0_known, one.scenario.noise), []).append(one)
@@ -57,13 +58,9 @@ def _row(known: bool, noise: str, members: Sequence[Coverage]) -> dict[str, floa
     }
     for name in ("A", "R"):
         shares = [getattr(one, f"covers_{name}") for one in members]
-        row[f"{name}_lowest"], row[f"{name}_mean"] = min(shares), sum(shares) / len(shares)
-        row[f"{name}_highest_identified"] = max(
-            (getattr(one, f"covers_{name}") for one in clear), default=float("nan")
-        )
-    row["yes_but_wrong_highest"] = max(one.yes_but_wrong for one in members)
-    row["yes_lowest_where_due"] = min(
-        (one.says_yes for one in members if must_say_yes(one)), default=float("nan")
-    )
+        row[f"{name}_least"], row[f"{name}_mean"] = min(shares), sum(shares) / len(shares)
+        row[f"{name}_most"] = max((getattr(one, f"covers_{name}") for one in clear), default=float("nan"))
+    row["yes_wrong"] = max(one.yes_but_wrong for one in members)
+    row["yes_due"] = min((one.says_yes for one in members if must_say_yes(one)), default=float("nan"))
     row["missed"] = sum(bool(misses(one)) for one in members)
     return row
