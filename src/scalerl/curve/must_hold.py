@@ -42,7 +42,8 @@ def misses(seen: Coverage) -> list[str]:
 
 def summary(seen: Sequence[Coverage]) -> list[dict[str, float | int | str]]:
     """One row for each pair of R0 (known or free) and noise: least, mean and most coverage of A and R(100k)
-    over its scenarios (most: where the ceiling is identified), most 'yes' and wrong, least 'yes' where due, scenarios that miss a limit."""
+    over its scenarios (most: where the ceiling is identified), most 'yes' and wrong, least 'yes' where due,
+    scenarios that miss a limit."""
     groups: dict[tuple[bool, str], list[Coverage]] = {}
     for one in seen:
         groups.setdefault((one.scenario.r0_known, one.scenario.noise), []).append(one)
