@@ -20,7 +20,7 @@ def step(
     generations_per_prompt: Annotated[int, typer.Option(min=2)] = 16,
     max_completion_tokens: Annotated[int, typer.Option(min=2, help="Longest completion, in tokens.")] = 64,
     steps: Annotated[int, typer.Option(min=1, help="Timed steps of each, after one untimed.")] = 3,
-    micro_batch_tokens: Annotated[int, typer.Option(min=1, help="Our trainer's micro-batch.")] = 4096,
+    micro_batch_tokens: Annotated[int, typer.Option(min=1, help="Our trainer's micro-batch.")] = 8192,
     trl_micro_batch: Annotated[
         list[int] | None, typer.Option(help="TRL's micro-batches, in completions; the fastest counts.")
     ] = None,
@@ -32,15 +32,14 @@ def step(
 
     Same model, prompts, verifier, generation limits and loss (GRPO's clip, on-policy, float32), a tiny
     learning rate so that lengths stay. TRL generates a step's completions in one batch with transformers; its
-    update is tried with several micro-batch sizes and the fastest counts. Ours runs before and after TRL's.
+    update is tried with several micro-batch sizes and the fastest counts. The two take turns, step by step.
     Needs the extra `bench`.
 
     Example: scalerl bench step --against trl --steps 5
     """
     import torch
 
-    from scalerl.loop.step_benchmark import our_step
-    from scalerl.loop.step_benchmark_trl import trl_steps, trl_version
+    from scalerl.loop.step_benchmark_trl import steps_by_turns, trl_version
 
     version = trl_version()
     torch.set_num_threads(threads)
@@ -48,13 +47,12 @@ def step(
     completions = prompts_per_step * generations_per_prompt
     sizes = trl_micro_batch or [size for size in (completions, completions // 4) if completions % size == 0]
 
-    def ours() -> list[StepTime]:
-        take = our_step(load(), work, seed, micro_batch_tokens)
-        return [take(number) for number in range(steps + 1)][1:]
-
-    before = ours()
-    theirs = {size: trl_steps(load(), work, seed, size, steps) for size in sizes}
-    result = _summary(before + ours(), theirs, version, threads)
+    mine: list[StepTime] = []
+    theirs: dict[int, list[StepTime]] = {}
+    for size in sizes:
+        ours, theirs[size] = steps_by_turns(load, work, seed, steps, micro_batch_tokens, size)
+        mine += ours
+    result = _summary(mine, theirs, version, threads)
     if json:
         import orjson
 

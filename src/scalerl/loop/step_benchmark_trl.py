@@ -11,11 +11,11 @@ from __future__ import annotations
 import tempfile
 import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from scalerl.errors import UserError
-from scalerl.loop.step_benchmark import LEARNING_RATE, StepTime, StepWork
+from scalerl.loop.step_benchmark import LEARNING_RATE, StepTime, StepWork, our_step
 from scalerl.policy.load import Policy
 
 
@@ -30,17 +30,44 @@ def trl_version() -> str:
     return str(trl.__version__)
 
 
+def steps_by_turns(
+    load: Callable[[], Policy],
+    work: StepWork,
+    seed: int,
+    steps: int,
+    micro_batch_tokens: int,
+    completions_per_micro_batch: int,
+) -> tuple[list[StepTime], list[StepTime]]:
+    """Time `steps` steps of ours and of GRPOTrainer, by turns, each on a policy of its own; (ours, theirs).
+
+    One more step of each, untimed, warms up. UserError when TRL isn't there.
+    """
+    take, ours = our_step(load(), work, seed, micro_batch_tokens), list[StepTime]()
+    theirs = trl_steps(
+        load(), work, seed, completions_per_micro_batch, steps, lambda number: ours.append(take(number))
+    )
+    return ours[1:], theirs
+
+
 def trl_steps(
-    policy: Policy, work: StepWork, seed: int, completions_per_micro_batch: int, steps: int
+    policy: Policy,
+    work: StepWork,
+    seed: int,
+    completions_per_micro_batch: int,
+    steps: int,
+    after_step: Callable[[int], None],
 ) -> list[StepTime]:
-    """Run `steps` + 1 steps of GRPOTrainer on the policy; the first, untimed, warms up."""
+    """Run `steps` + 1 steps of GRPOTrainer on the policy; the first, untimed, warms up.
+
+    After step n, outside its time, `after_step(n)` is called: the other side's turn.
+    """
     trl_version()
     from transformers import AutoTokenizer, PrinterCallback
 
     if policy.path is None:
         raise UserError("trl needs a model folder with its tokenizer")
     tokenizer = AutoTokenizer.from_pretrained(policy.path, padding_side="left")
-    clock = _clock()
+    clock = _clock(after_step)
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)  # transformers renames options between its versions
         trainer = _trainer(
@@ -116,7 +143,7 @@ def _reward(work: StepWork, clock: Any) -> Any:
     return reward
 
 
-def _clock() -> Any:
+def _clock(after_step: Callable[[int], None]) -> Any:
     """A callback that times whole steps, generation and update alike."""
     from transformers import TrainerCallback
 
@@ -143,5 +170,6 @@ def _clock() -> Any:
         def on_step_end(self, *_: Any, **__: Any) -> None:
             seconds, cpu_seconds = time.perf_counter() - self._wall, time.process_time() - self._cpu
             self.times.append(StepTime(seconds, cpu_seconds, self._tokens, self._generation))
+            after_step(len(self.times) - 1)
 
     return Clock()

@@ -117,22 +117,25 @@ class Trainer:
 
 
 def micro_batches(prepared: PreparedBatch, tokens: int) -> list[list[int]]:
-    """Cut the batch's completions into runs of about `tokens` tokens, a prompt's completions together."""
+    """Cut the batch's completions into even runs of about `tokens` tokens, a prompt's completions together.
+
+    A run is over `tokens` by half a prompt's completions at most, or where one prompt has more.
+    """
     prompt = prepared.prompt.tolist()
     prompts = [list(run) for _, run in groupby(range(len(prompt)), key=lambda i: prompt[i])]
     prompts.sort(
         key=lambda run: len(prepared.completions[run[0]].prompt)
     )  # alike lengths together: less padding
-    parts: list[list[int]] = []
-    room = 0
-    for run in prompts:
-        size = sum(len(prepared.completions[i].tokens) for i in run)
-        if not parts or size > room:
-            parts.append([])
-            room = tokens
-        parts[-1] += run
-        room -= size
-    return parts
+    sizes = [sum(len(prepared.completions[i].tokens) for i in run) for run in prompts]
+    total = max(1, sum(sizes))
+    count = math.ceil(total / tokens)
+    parts: list[list[int]] = [[] for _ in range(count)]
+    before = 0.0
+    for run, size in zip(prompts, sizes, strict=True):
+        middle = (before + size / 2) / total
+        parts[min(count - 1, int(middle * count))] += run
+        before += size
+    return [part for part in parts if part]
 
 
 def warmed_up(settings: Optimizer, updates: int) -> float:

@@ -49,7 +49,7 @@ def quickstart_config(recipe: Recipe, *, name: str, seed: int, steps: int = STEP
         steps=steps,
         evaluation=EvaluationPlan(every_steps=3, samples_per_prompt=1, repeats_at_start=3),
         checkpoint=CheckpointPlan(every_steps=16, keep_last=2, keep_every=144),
-        engine=EngineSettings(slots=512, micro_batch_tokens=4096),
+        engine=EngineSettings(slots=512, micro_batch_tokens=8192),
     )
 
 
