@@ -12,10 +12,12 @@ from hypothesis import strategies as st
 
 import scalerl
 from scalerl.record import columns as columns_module
+from scalerl.record import text as text_module
 from scalerl.record.column import look_up
 from scalerl.record.columns import Budget, Columns, Wanted
 from scalerl.record.load import load_all
-from scalerl.record.readers import shapes
+from scalerl.record.readers import cells, shapes
+from scalerl.record.readers.console import Console
 
 
 def lines_of(rows):
@@ -182,12 +184,7 @@ def test_lines_of_one_shape_read_together_are_what_they_are_alone(tmp_path_facto
     for fewest in (10**9, 1):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(shapes, "FEWEST_LINES", fewest)
-            try:
-                run = scalerl.load(path, restart="append")
-                curve = run.curve()
-                said.append((run.provenance, curve.compute.tolist(), curve.pass_rate.tolist()))
-            except scalerl.errors.UserError as error:
-                said.append(str(error))
+            said.append(outcome(path))
     assert said[0] == said[1]
 
 
@@ -198,6 +195,9 @@ def test_lines_of_one_shape_are_read_together(monkeypatch):
 
         def feed(self, line):
             self.fed.append(line)
+
+        def feed_block(self, block):
+            self.fed += block.split("\n")
 
         def probe(self, line):
             first, second = line.removeprefix("a=").split(" b=")
@@ -214,3 +214,78 @@ def test_lines_of_one_shape_are_read_together(monkeypatch):
         1996,
         ["a=999 b=999.5", "a=499 b=499.5", "c=500 b=500.5", "a=999 b=999.5"],
     )
+
+
+NEMO = st.sampled_from(
+    ["==== Step {0}/9 ====", "========= Step {0} =====", "==== Step {0}/9 ==== • Avg Reward: 0.3", " • Avg Reward: 0.{1}",
+     "  * Avg Reward: 1,000", "- Accuracy: 0.{1}", "\u2003•\xa0Accuracy : 0.{1}", " • Avg Reward: 0.{1}e-1", " • Avg Reward: ...",
+     " • Avg Reward: ٠.٣", " • Total step time: 4{1}.70s", " • Samples processed: {0}{1}", "x • Accuracy: 0.3", " • Loss: 0.1",
+     "step {0} reward=0.9", "{{'loss': 0.1, 'reward': 0.5}}", "step:{0} - critic/score/mean:0.5", "==== Step ٣ ====",
+     " * Accuracy: 0.{1} {{'reward': 0.3}}", "", "[Step 3/9] acc=0.5", "==== Step {0}/9 ==="]
+)  # fmt: skip
+
+
+@given(st.lists(st.tuples(NEMO, st.integers(0, 30), st.integers(0, 9)), max_size=60), st.integers(20, 400))
+@settings(max_examples=300, deadline=None)
+def test_nemo_blocks_read_together_are_what_they_are_line_by_line(tmp_path_factory, parts, size):
+    lines = ["==== Step 1/9 ====", " • Avg Reward: 0.5", "==== Step 2/9 ===="]
+    lines += [text.format(step, digit) for text, step, digit in parts]
+    path = tmp_path_factory.mktemp("log") / "log"
+    path.write_text("\n".join(lines) + "\n")
+    said = []
+    for together in (False, True):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(text_module, "CHUNK_BYTES", size)
+            if not together:
+                patch.setattr(Console, "feed_block", lambda self, b: [self.feed(x) for x in b.split("\n")])
+            said.append(outcome(path))
+    assert said[0] == said[1]
+
+
+def outcome(path):
+    """What a file loads as: what is said of it and its points, or the error."""
+    try:
+        run = scalerl.load(path, restart="append")
+    except scalerl.errors.UserError as error:
+        return str(error)
+    curve = run.curve()
+    return run.provenance, curve.compute.tolist(), curve.pass_rate.tolist()
+
+
+CELLS = st.sampled_from(
+    ["0.5", "1", "", " 0.25", "0.5 ", "nan", "NaN", "inf", "x", "50%", "1,000", "1_0", "1e-3", ".5", "1.", "+0.5", "-0.1",
+     "10/560", "1m 3s", "true", "9" * 30, "1e400", "0x1p-1", "null", "NA", "infinity", "٣"]
+)  # fmt: skip
+
+
+@given(
+    st.lists(
+        st.sampled_from(["step", "reward", "eval/acc", "run", "seed", "step_time", "note"]),
+        min_size=2,
+        max_size=5,
+    ),
+    st.lists(st.tuples(st.integers(0, 200), st.integers(0, 4), CELLS), max_size=12),
+    st.sampled_from([",", ";", "\t"]),
+    st.integers(100, 3000),
+)
+@settings(max_examples=300, deadline=None)
+def test_tables_read_by_arrow_are_what_the_csv_module_reads(tmp_path_factory, names, odd, delimiter, size):
+    rows = [
+        [f"{at}" if name in ("step", "seed") else f"0.{at % 7}" for name in names] for at in range(1, 201)
+    ]
+    for at, column, cell in odd:
+        rows[at % 200][column % len(names)] = cell
+    path = tmp_path_factory.mktemp("log") / "log"
+    path.write_text(
+        "".join(
+            delimiter.join(f'"{c}"' if delimiter in c else c for c in row) + "\n" for row in [names, *rows]
+        )
+    )
+    said = []
+    for plain in (False, True):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(text_module, "CHUNK_BYTES", size)
+            if not plain:
+                patch.setattr(cells, "_parsed", lambda *_: None)
+            said.append(outcome(path))
+    assert said[0] == said[1]

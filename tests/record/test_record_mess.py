@@ -1,4 +1,3 @@
-
 """The mess of real life in small files of our own: encodings, marks, tears, restarts."""
 
 from __future__ import annotations

@@ -1,4 +1,3 @@
-
 """Files and folders that can't be used, or only in part: one clear line each."""
 
 from __future__ import annotations

@@ -33,8 +33,9 @@ class Column:
 
     def extend(self, rows: Ints, values: Floats) -> None:
         """Add values [n] of rows [n], which follow those that are here."""
-        self.at.frombytes(np.ascontiguousarray(rows, np.int64).tobytes())
-        self.values.frombytes(np.ascontiguousarray(values, np.float64).tobytes())
+        if len(rows):
+            self.at.frombytes(np.ascontiguousarray(rows, np.int64).data.cast("B"))
+            self.values.frombytes(np.ascontiguousarray(values, np.float64).data.cast("B"))
 
     def __len__(self) -> int:
         return len(self.at)
@@ -105,9 +106,19 @@ def look_up(rows: Ints, at: Ints, values: Floats) -> Floats:
     """Values of a field at given rows [m]: NaN where it has none; of several in a row the last."""
     if not len(at):
         return np.full(len(rows), np.nan)
+    if np.array_equal(rows, at) and bool(np.all(rows[1:] > rows[:-1])):  # every row has both fields
+        return values
     place = np.searchsorted(at, rows, side="right") - 1
     found = values[np.maximum(place, 0)]
     return np.where((place >= 0) & (at[np.maximum(place, 0)] == rows), found, np.nan)
+
+
+def among(rows: Ints, chosen: Ints) -> Flags:
+    """Which rows [n], in growing order, are among the chosen ones [m], in growing order too."""
+    if not len(chosen):
+        return np.zeros(len(rows), bool)
+    place = np.minimum(np.searchsorted(chosen, rows), len(chosen) - 1)
+    return chosen[place] == rows
 
 
 def distinct(numbers: Ints) -> Ints:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from scalerl.record.column import Column, Floats, Ints
+from scalerl.record.column import Column, Flags, Floats, Ints, among
 from scalerl.record.fields import role_of
 from scalerl.record.numbers import parse_duration, parse_number
 from scalerl.record.thin import thinned_rows
@@ -135,9 +135,11 @@ class Columns:
         if self.bin_rows == 1:
             return
         kept = thinned_rows(self, self._wanted, self.bin_rows, end)
+        rows, stays = np.zeros(0, np.int64), np.zeros(0, bool)
         for name, column in self._columns.items():
-            rows = column.rows()
-            stays = np.isin(rows, kept) | (rows >= end)
+            mine = column.rows()
+            if not np.array_equal(mine, rows):  # mostly the fields of a log are of the same rows
+                rows, stays = mine, _staying(mine, kept, end)
             column.keep(stays, averaged=role_of(name) in _AVERAGED)
         self._count()
 
@@ -178,6 +180,11 @@ class Columns:
     def stored(self) -> list[str]:
         """All stored fields, in order of appearance."""
         return list(self._columns)
+
+
+def _staying(rows: Ints, kept: Ints, end: int) -> Flags:
+    old = int(np.searchsorted(rows, end))
+    return np.append(among(rows[:old], kept), np.ones(len(rows) - old, bool))
 
 
 @dataclass

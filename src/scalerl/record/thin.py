@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from scalerl.record.column import Column, Floats, Ints, distinct, look_up
+from scalerl.record.column import Column, Floats, Ints, among, distinct, look_up
 from scalerl.record.fields import role_of, step_preference
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def step_field(columns: Columns, y: str, named: str | None) -> str | None:
     for name in columns.having("step"):
         if name == y:
             continue
-        covered = float(np.mean(np.isin(rows, columns.get(name).rows()))) if len(rows) else 0.0
+        covered = float(np.mean(among(rows, columns.get(name).rows()))) if len(rows) else 0.0
         if covered > 0:
             rank = (-round(covered, 2), step_preference(name), name)
             best = rank if best is None or rank < best else best

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any
@@ -34,7 +34,10 @@ class Dialect:
 
 @dataclass(frozen=True)
 class Cells:
-    """Some rows of a table: for each column that is needed its text, as a list or as an Arrow array."""
+    """Some rows of a table: for each column that is needed its text, as a list or as an Arrow array.
+
+    An Arrow array of floats (null where a cell is empty) is a column of numbers as computers write them.
+    """
 
     columns: dict[int, Any]
     decimal: str
@@ -49,18 +52,20 @@ class Cells:
 
     def numbers(self, at: int, name: str) -> tuple[Ints, Floats]:
         """The rows [n] of a column that show a number, and the numbers [n]."""
-        if not isinstance(self.columns[at], list) and (found := self._plain_numbers(at)) is not None:
+        if not isinstance(self.columns[at], list) and (found := self.plain_numbers(at)) is not None:
             return found
         read = [as_number(text, name, self.decimal) for text in self.texts(at)]
         rows = [row for row, number in enumerate(read) if number is not None]
         return np.array(rows, np.int64), np.array([read[row] for row in rows], np.float64)
 
-    def _plain_numbers(self, at: int) -> tuple[Ints, Floats] | None:
+    def plain_numbers(self, at: int) -> tuple[Ints, Floats] | None:
         """The same by Arrow; None where a cell is neither empty nor a number as computers write it."""
         import pyarrow as pa
         import pyarrow.compute as pc
 
         column = self.columns[at]
+        if pa.types.is_floating(column.type):
+            return _known(column)
         if self.decimal == ",":
             if pc.any(pc.match_substring(column, ".")).as_py():
                 return None
@@ -75,8 +80,12 @@ class Cells:
 
 def store(columns: Columns, fields: Fields, chosen: Ints) -> None:
     """Add rows [m], which are those at `chosen` [m] of a batch, with what fields they have."""
+    whole = len(chosen) and chosen[-1] + 1 == len(chosen)
     for name, (rows, values) in fields.items():
         columns.wants(name)
+        if whole and len(rows) and rows[-1] < len(chosen):
+            columns.put_rows(name, values, rows)
+            continue
         place = np.minimum(np.searchsorted(chosen, rows), len(chosen) - 1)
         here = chosen[place] == rows
         if bool(here.any()):
@@ -84,8 +93,10 @@ def store(columns: Columns, fields: Fields, chosen: Ints) -> None:
     columns.end_row(len(chosen))
 
 
-def read_cells(head: Head, dialect: Dialect, log: Log, needed: list[int]) -> Iterator[Cells]:
-    """The table's rows in batches, of the columns `needed`.
+def read_cells(
+    head: Head, dialect: Dialect, log: Log, needed: list[int], as_text: Collection[int] = ()
+) -> Iterator[Cells]:
+    """The table's rows in batches, of the columns `needed`; those `as_text` are asked for by their text.
 
     Rows of another width than the header's, and a torn last one, are counted. A block is read by itself if
     its quotes are closed in it; from one on where they aren't, the csv module reads the rest. The last block
@@ -93,6 +104,7 @@ def read_cells(head: Head, dialect: Dialect, log: Log, needed: list[int]) -> Ite
     """
     torn = not ends_whole(head.path)
     blocks = _after_header(iter_blocks(head.path, head.encoding), dialect.skipped + 1)
+    numeric = {at for at in needed if at not in as_text}
     block = next(blocks, None)
     while block is not None:
         following = next(blocks, None)
@@ -100,7 +112,7 @@ def read_cells(head: Head, dialect: Dialect, log: Log, needed: list[int]) -> Ite
             rest = chain([block], [] if following is None else [following], blocks)
             yield from _by_csv(rest, dialect, log, needed, torn)
             return
-        cells = _by_arrow(block, dialect, log, needed)
+        cells = _by_arrow(block, dialect, log, needed, numeric)
         yield from _by_csv([block], dialect, log, needed, torn=False) if cells is None else [cells]
         block = following
 
@@ -116,12 +128,46 @@ def _after_header(blocks: Iterable[str], skip: int) -> Iterator[str]:
         yield text
 
 
-def _by_arrow(block: str, dialect: Dialect, log: Log, needed: list[int]) -> Cells | None:
-    """A block's rows; None where Arrow can't tell them apart."""
+def _known(column: Any) -> tuple[Ints, Floats]:
+    """The rows of an Arrow array of floats that aren't null, and the floats."""
+    if not column.null_count:
+        return np.arange(len(column)), column.to_numpy()
+    return np.flatnonzero(column.is_valid().to_numpy(zero_copy_only=False)), column.drop_null().to_numpy()
+
+
+def _by_arrow(block: str, dialect: Dialect, log: Log, needed: list[int], numeric: set[int]) -> Cells | None:
+    """A block's rows; None where Arrow can't tell them apart.
+
+    Of the columns `numeric` one with a cell that is no plain number is taken out for good.
+    """
+    raw = block.encode("utf-8", "replace")
+    found = _parsed(raw, dialect, needed, numeric) if numeric else None
+    if found is None:
+        before = len(numeric)
+        found = _parsed(raw, dialect, needed, ())
+        if found is None:
+            return None
+        texts = Cells(found[0], dialect.decimal)
+        numeric -= {at for at in numeric if texts.plain_numbers(at) is None}
+        if len(numeric) == before:  # plain numbers, but not to Arrow's tables
+            numeric.clear()
+    columns, unlike = found
+    _drop_unlike(log, len(dialect.header), unlike)
+    return Cells(columns, dialect.decimal)
+
+
+def _parsed(
+    raw: bytes, dialect: Dialect, needed: list[int], numeric: Collection[int]
+) -> tuple[dict[int, Any], int] | None:
+    """A block's columns, `numeric` ones as floats and others as text; how many rows have another width.
+
+    None where Arrow can't tell the rows apart or a cell that should be a number is none.
+    """
     import pyarrow as pa
     from pyarrow import csv as arrow
 
     names = [str(at) for at in range(len(dialect.header))]
+    types = {name: pa.float64() if int(name) in numeric else pa.string() for name in names}
     unlike: list[str] = []
 
     def skip(row: Any) -> str:
@@ -129,22 +175,22 @@ def _by_arrow(block: str, dialect: Dialect, log: Log, needed: list[int]) -> Cell
             unlike.append("")
         return "skip"
 
-    raw = block.encode("utf-8", "replace")
     try:
         table = arrow.read_csv(
             io.BytesIO(raw),
             read_options=arrow.ReadOptions(use_threads=False, column_names=names, block_size=len(raw) + 1),
             parse_options=arrow.ParseOptions(delimiter=dialect.delimiter, invalid_row_handler=skip),
             convert_options=arrow.ConvertOptions(
-                column_types=dict.fromkeys(names, pa.string()),
+                column_types=types,
                 include_columns=[str(at) for at in needed],
+                null_values=[""],
                 strings_can_be_null=False,
+                decimal_point=dialect.decimal,
             ),
         )
     except pa.ArrowInvalid:
         return None
-    _drop_unlike(log, len(names), len(unlike))
-    return Cells({at: table[str(at)].combine_chunks() for at in needed}, dialect.decimal)
+    return {at: table[str(at)].combine_chunks() for at in needed}, len(unlike)
 
 
 def _by_csv(

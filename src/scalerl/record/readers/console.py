@@ -18,6 +18,7 @@ class Console:
     """All dialects, as one reader of lines."""
 
     def __init__(self, wanted: Wanted, budget: Budget) -> None:
+        self._wanted = wanted
         self.verl = VerlConsole(Columns(wanted, budget))
         self.dicts = DictConsole(Columns(wanted, budget), wanted.y)
         self.nemo = NemoConsole(Columns(wanted, budget))
@@ -32,6 +33,15 @@ class Console:
         if ":" in line or "=" in line:
             self.nemo.feed(line)
             self.pairs.feed(line)
+
+    def feed_block(self, block: str) -> None:
+        """Take the next lines. Once NeMo-RL's are known, only verl's lines and dicts matter besides."""
+        nemo = self.nemo.columns.rows and _has_rate(self.nemo.columns, self._wanted)
+        if nemo and not self.verl.held and "step:" not in block and "{'" not in block:
+            self.nemo.feed_block(block)
+        else:
+            for line in block.split("\n"):
+                self.feed(line)
 
     def _dialect(self, line: str) -> VerlConsole | DictConsole | PairsConsole | None:
         """The one dialect that the line is of, for itself; None where what is around it may matter."""

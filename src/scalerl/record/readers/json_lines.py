@@ -42,6 +42,11 @@ class JsonLines:
         if self.bad_in_all <= _BAD_LINES_SHOWN:
             self.first_bad.append(self.number)
 
+    def feed_block(self, block: str) -> None:
+        """Take the next lines."""
+        for line in block.split("\n"):
+            self.feed(line)
+
     def probe(self, line: str) -> Pairs | None:
         """What the line alone would store; None where a field that tells runs apart is a number."""
         row = parse_object(line)

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
+from typing import Any
 
-from scalerl.record.columns import Columns
+import numpy as np
+
+from scalerl.record.column import Floats, Ints
+from scalerl.record.columns import Columns, as_number
 
 _STEP = re.compile(r"=====* Step (\d+)(?:/\d+)? =====*")
 _BULLET = re.compile(
@@ -16,6 +21,13 @@ _NAMES = {
     "Total step time": "Total step time",
     "Samples processed": "validation/num_samples",
 }
+_SPACE = r"[\s\x0b\x1c-\x1f\x{85}\p{Z}]"  # what \s and \d are to Python, in the words of RE2
+_DIGIT = r"\p{Nd}"
+_STEP_RE2 = _STEP.pattern.replace(r"(\d+)", rf"(?P<step>{_DIGIT}+)").replace(r"\d", _DIGIT)
+_BULLET_RE2 = (
+    rf"^{_SPACE}*[•*-]{_SPACE}*(?P<name>{'|'.join(_NAMES)}){_SPACE}*:{_SPACE}*(?P<value>[-+{_DIGIT}.,eE]+)"
+)
+_TELLING = "==== Step |" + "|".join(_NAMES)
 
 
 class NemoConsole:
@@ -36,6 +48,50 @@ class NemoConsole:
         elif self._step is not None and ":" in line and (found := _BULLET.match(line)):
             self._row.setdefault(_NAMES[found[1]], found[2])
 
+    def feed_block(self, block: str) -> None:
+        """Take the next lines of the log together: what is between two step lines is found by Arrow."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        lines = pc.list_flatten(pc.split_pattern(pa.array([block], pa.large_string()), "\n"))
+        lines = lines.filter(pc.match_substring_regex(lines, _TELLING))
+        steps = pc.extract_regex(lines, _STEP_RE2)
+        bullets = pc.extract_regex(lines, _BULLET_RE2)
+        heads = np.flatnonzero(steps.is_valid().to_numpy(zero_copy_only=False))
+        told = bullets.is_valid().to_numpy(zero_copy_only=False)
+        told[heads] = False
+        found = np.flatnonzero(told)
+        first, last = np.searchsorted(found, heads[[0, -1]]) if len(heads) else (len(found), len(found))
+        self._feed_some(lines, [*found[:first], *heads[:1]])
+        if len(heads) > 1:
+            self._close()
+            mine = pa.array(found[first:last])
+            names, values = (pc.struct_field(bullets, [part]).take(mine) for part in (0, 1))
+            step = _floats(pc.struct_field(steps, [0]).take(pa.array(heads)), "step")[1]
+            block_of = np.searchsorted(heads, found[first:last], side="right") - 1
+            self._store(step, block_of, names.to_numpy(zero_copy_only=False), values)
+            self._feed_some(lines, heads[-1:])
+        self._feed_some(lines, found[last:])
+
+    def _feed_some(self, lines: Any, chosen: Iterable[int]) -> None:
+        for at in chosen:
+            self.feed(lines[int(at)].as_py())
+
+    def _store(self, step: Floats, block: Ints, names: Any, values: Any) -> None:
+        """Store whole blocks: the step of each, and of each value [n] its block, its name and its text."""
+        blocks, rows = np.unique(block, return_inverse=True)
+        if not len(blocks):
+            return
+        self.columns.wants("step")
+        self.columns.put_rows("step", step[blocks])
+        for name, field in _NAMES.items():
+            mine = np.flatnonzero(names == name)
+            mine = mine[np.append(True, np.diff(rows[mine]) > 0)[: len(mine)]]  # the first of a block counts
+            if len(mine) and self.columns.wants(field):
+                good, numbers = _floats(values.take(mine), field)
+                self.columns.put_rows(field, numbers, rows[mine[good]])
+        self.columns.end_row(len(blocks))
+
     def telling(self, line: str) -> bool:
         """Whether the line is one of NeMo-RL's, for itself."""
         return _STEP.search(line) is not None or _BULLET.match(line) is not None
@@ -53,3 +109,16 @@ class NemoConsole:
         self._close()
         self._step = None
         return self.columns.rows
+
+
+def _floats(texts: Any, field: str) -> tuple[Ints, Floats]:
+    """Which of some texts are numbers [n], and the numbers [n]."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    try:
+        return np.arange(len(texts)), pc.cast(texts, pa.float64()).to_numpy(zero_copy_only=False)
+    except pa.ArrowInvalid:
+        numbers = [as_number(text, field) for text in texts.to_pylist()]
+        good = [at for at, number in enumerate(numbers) if number is not None]
+        return np.array(good, np.int64), np.array([numbers[at] for at in good], np.float64)

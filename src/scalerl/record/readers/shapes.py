@@ -38,6 +38,9 @@ class LineReader(Protocol):
     def feed(self, line: str) -> object:
         """Take the next line, of any kind."""
 
+    def feed_block(self, block: str) -> None:
+        """Take the next lines, of any kind."""
+
     def probe(self, line: str) -> Pairs | None:
         """What the line alone would store, in one row; None where it isn't a line of metrics."""
 
@@ -105,19 +108,18 @@ def read_by_shape(blocks: Iterable[str], reader: LineReader) -> None:
     shape: Shape | None = None
     strikes = 0
     for block in blocks:
-        lines = block.split("\n")
-        short = len(lines) >= FEWEST_LINES and len(block) < _LONGEST_LINE * len(lines)
+        lines = block.count("\n") + 1
+        short = lines >= FEWEST_LINES and len(block) < _LONGEST_LINE * lines
         if shape is None and short and strikes < _MOST_STRIKES:
-            shape = _learn(lines, reader)
+            shape = _learn(block.split("\n"), reader)
             strikes += shape is None
         parsed = parse_block(block, shape) if shape is not None else None
-        if shape is not None and (parsed is None or len(parsed[0]) < _FEWEST_ALIKE * len(lines)):
+        if shape is not None and (parsed is None or len(parsed[0]) < _FEWEST_ALIKE * lines):
             shape, parsed, strikes = None, None, strikes + 1
         if shape is None or parsed is None:
-            for line in lines:
-                reader.feed(line)
+            reader.feed_block(block)
         else:
-            _feed(lines, shape, *parsed, reader)
+            _feed(block.split("\n"), shape, *parsed, reader)
 
 
 def _learn(lines: list[str], reader: LineReader) -> Shape | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import itertools
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -129,7 +129,8 @@ def _read_rows(head: Head, dialect: Dialect, wanted: Wanted, log: Log) -> None:
     tidy = Tidy(metric, low["value"]) if metric is not None and "value" in low else None
     named = [part.strip() for part in (wanted.group or "").split(",")]
     needed = [at for at, name in enumerate(header) if tidy or name in named or wanted.keep(name)]
-    batches = read_cells(head, dialect, log, needed or [0])
+    as_text = [at for at, name in enumerate(header) if _is_label(name, named, tidy)]
+    batches = read_cells(head, dialect, log, needed or [0], as_text)
     first = next(batches, None)
     if first is None:
         return
@@ -151,10 +152,16 @@ def _read_rows(head: Head, dialect: Dialect, wanted: Wanted, log: Log) -> None:
 
 def _guess(cells: Cells, header: tuple[str, ...], tidy: Tidy | None) -> tuple[str, ...]:
     """Columns that tell runs apart, by the table's first rows."""
-    names = [header[at] for at in cells.columns]
-    columns = [cells.texts(at)[:_SAMPLED] for at in cells.columns]
+    labels = [at for at in cells.columns if _is_label(header[at], (), tidy)]
+    names = [header[at] for at in labels]
+    columns = [cells.texts(at)[:_SAMPLED] for at in labels]
     rows = [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
     return tuple(name for name in guess_groups(rows) if tidy is None or name != tidy.metric)
+
+
+def _is_label(name: str, named: Collection[str], tidy: Tidy | None) -> bool:
+    """Whether a column may be asked for its text: it tells runs or metrics apart."""
+    return name in named or role_of(name) == "group" or (tidy is not None and name == tidy.metric)
 
 
 def _fields(cells: Cells, header: tuple[str, ...], wanted: Wanted) -> Fields:
