@@ -22,7 +22,7 @@ from scalerl.study.plan_file import load_plan
 from scalerl.study.quickstart import at_quickstart_sizes, quickstart_study
 from scalerl.study.result import study_results
 
-SMALL = ("--steps", "36", "--seed", "5")
+SMALL = ("--steps", "48", "--seed", "5")
 
 
 def study(out: Path, *arguments: str) -> subprocess.Popen[str]:
@@ -87,7 +87,7 @@ def test_a_killed_study_goes_on_and_says_so(tmp_path):
     assert "going on with a study that was begun (1 of 1 runs)" in error
     assert "from its checkpoint at step 16" in error
     assert "report.html" in out
-    assert [row["step"] for row in scalerl.load(record).steps] == list(range(1, 37))
+    assert [row["step"] for row in scalerl.load(record).steps] == list(range(1, 49))
     whole = study(tmp_path / "whole", "--recipe", "scalerl", "--json")
     result = json.loads(whole.communicate(timeout=200)[0])
     assert Path(result["report"]).is_file()

@@ -10,10 +10,10 @@ from scalerl.recipe.load import load_recipe
 from scalerl.recipe.recipe import Recipe
 from scalerl.study.plan import StudyPlan
 
-STEPS = 432
+STEPS = 480
 PROMPTS_PER_STEP = 32
-TRAIN_PROMPTS = 10_240
-"""A run goes through them 1.35 times. In a third epoch No-Positive-Resampling has only prompts left that are
+TRAIN_PROMPTS = 12_288
+"""A run goes through them 1.25 times. In a third epoch No-Positive-Resampling has only prompts left that are
 hardly ever solved, and the policy forgets the rest (docs/quickstart.md)."""
 RECIPES = ("scalerl", "deepseek_grpo")
 LEARNING_RATE = 6e-4
@@ -47,8 +47,8 @@ def quickstart_config(recipe: Recipe, *, name: str, seed: int, steps: int = STEP
         model="quickstart",
         seed=seed,
         steps=steps,
-        evaluation=EvaluationPlan(every_steps=3, samples_per_prompt=1, repeats_at_start=3),
-        checkpoint=CheckpointPlan(every_steps=16, keep_last=2, keep_every=144),
+        evaluation=EvaluationPlan(every_steps=4, samples_per_prompt=1, repeats_at_start=3),
+        checkpoint=CheckpointPlan(every_steps=16, keep_last=2, keep_every=160),
         engine=EngineSettings(slots=512, micro_batch_tokens=8192),
     )
 
