@@ -225,11 +225,20 @@ NEMO = st.sampled_from(
 )  # fmt: skip
 
 
-@given(st.lists(st.tuples(NEMO, st.integers(0, 30), st.integers(0, 9)), max_size=60), st.integers(20, 400))
+COMMON = st.sampled_from(["==== Step {0}/9 ====", " • Avg Reward: 0.{1}", " • Accuracy: 0.{1}", "noise"])
+
+
+@given(
+    st.lists(st.tuples(COMMON, st.integers(0, 9)), min_size=10, max_size=80),
+    st.lists(st.tuples(st.integers(0, 80), NEMO), max_size=3),
+    st.integers(60, 1000),
+)
 @settings(max_examples=300, deadline=None)
-def test_nemo_blocks_read_together_are_what_they_are_line_by_line(tmp_path_factory, parts, size):
+def test_nemo_blocks_read_together_are_what_they_are_line_by_line(tmp_path_factory, parts, odd, size):
     lines = ["==== Step 1/9 ====", " • Avg Reward: 0.5", "==== Step 2/9 ===="]
-    lines += [text.format(step, digit) for text, step, digit in parts]
+    lines += [text.format(at, digit) for at, (text, digit) in enumerate(parts, 3)]
+    for at, text in odd:
+        lines.insert(at, text.format(at, at % 10))
     path = tmp_path_factory.mktemp("log") / "log"
     path.write_text("\n".join(lines) + "\n")
     said = []
