@@ -80,3 +80,38 @@ def test_nothing_in_a_log_is_executed(tmp_path):
     run = scalerl.load(put(tmp_path, lines))
     assert run.curve().pass_rate.tolist() == [0.1, 0.2, 0.3, 0.4, 0.5]
     assert not trap.exists()
+
+
+def test_a_negative_step_names_the_file_the_field_the_value_and_the_remedy(tmp_path):
+    path = tmp_path / "log.csv"
+    path.write_text("step,eval/acc\n-5,0.1\n0,0.2\n5,0.3\n10,0.4\n")
+    with pytest.raises(
+        UserError, match=r"log\.csv: field 'step' is -5 where eval/acc has a value.*--x index"
+    ):
+        scalerl.load(path)
+    assert scalerl.load(path, x="index").curve().pass_rate.tolist() == [0.1, 0.2, 0.3, 0.4]
+
+
+def test_a_negative_step_of_another_set_leaves_the_curve_alone(tmp_path):
+    path = tmp_path / "log.csv"
+    rows = "".join(f"{s},0.{s},{'' if s < 5 else 0.5}\n" for s in range(1, 9))
+    path.write_text(f"step,eval/acc,eval/other_acc\n-5,,0.1\n{rows}")
+    run = scalerl.load(path)
+    assert run.curve().compute.tolist() == list(range(1, 9))
+    assert run.curve(set="eval/other_acc").compute.tolist() == [5, 6, 7, 8]
+    assert any("eval/other_acc: values at a step below 0 left out" in said for said in run.warnings)
+
+
+def test_a_long_column_name_beside_known_ones_is_a_name(tmp_path):
+    path = tmp_path / "log.csv"
+    path.write_text(f"step,{'long ' * 100},eval/acc\n1,x,0.1\n2,y,0.2\n3,z,0.3\n4,z,0.4\n")
+    assert scalerl.load(path).curve().pass_rate.tolist() == [0.1, 0.2, 0.3, 0.4]
+
+
+@pytest.mark.parametrize("step", ["-5", ""])
+def test_another_set_without_a_usable_step_is_left_out(tmp_path, step):
+    path = tmp_path / "log.csv"
+    path.write_text("step,eval/acc,eval/other_acc\n" + f"{step},,0.1\n" + "1,0.1,\n2,0.2,\n3,0.3,\n4,0.4,\n")
+    run = scalerl.load(path)
+    assert run.curve().compute.tolist() == [1, 2, 3, 4]
+    assert "eval/other_acc: no number at a known step, left out" in run.warnings

@@ -75,6 +75,9 @@ def _other_sets(work: Assembly, axes: list[Axis]) -> list[SetPoints]:
     found = []
     for name in fields_in_unit(work.columns, names):
         steps, values, rows, repeat = work.points(name, main=False)
+        if not len(steps):
+            work.warnings.append(f"{name}: no number at a known step, left out")
+            continue
         points = set_points(work, name, steps, values, rows, repeat, axes)
         placed = {
             key: v for key, v in points.axes.items() if bool(np.all(np.isfinite(v))) and key != "custom"

@@ -78,9 +78,12 @@ class Assembly:
             lost = self.columns.get(name).removed_nan
             self._count("value is NaN or infinite", int(np.sum(~np.isfinite(values))) + lost)
             self._count("row without a step", int(np.sum(np.isfinite(values) & ~np.isfinite(steps))))
+        if bool(np.any(steps[good] < 0)):
+            self._leave_negative(name, float(steps[good].min()), main)
+            good &= steps >= 0
         if not bool(good.all()):
             at, values, steps = at[good], values[good], steps[good]
-        if not len(values):
+        if not len(values) and main:
             raise UserError(f"{self.where}: {name} has no number at a known step; nothing to fit")
         if self.log.repeats:
             order = np.argsort(steps, kind="stable")
@@ -95,6 +98,16 @@ class Assembly:
             for reason, count in done.dropped.items():
                 self._count(reason, count)
         return done.step, values[done.kept], at[done.kept], None
+
+    def _leave_negative(self, name: str, step: float, main: bool) -> None:
+        """A curve has no step below 0: y's are refused, those of other sets left out."""
+        if main:
+            raise UserError(
+                f"{self.where}: field {self.stepped[0]!r} is {step:g} where {name} has a value; steps "
+                "count from 0: mend or remove these rows, name another field with --x, or --x index "
+                "to count the rows"
+            )
+        self.warnings.append(f"{name}: values at a step below 0 left out")
 
     def _note_thinning(self, name: str) -> None:
         """Say what was thinned out of the curve, and what was not stored at all."""

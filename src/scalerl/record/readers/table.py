@@ -21,6 +21,8 @@ from scalerl.record.readers.groups import Grouper, guess_groups
 from scalerl.record.text import Head
 
 _SAMPLED = 400
+_LONGEST_NAME = 200
+_LONGEST_BESIDE_KNOWN = 10_000
 _CONSOLE = re.compile(r"[{}\x1b]|step:\d")
 _LONG_NAMES = ("metric", "metric_name", "tag", "key", "variable", "name")
 
@@ -46,7 +48,8 @@ def sniff_table(head: Head, named: tuple[str | None, ...] = ()) -> Dialect | Non
         width = len(rows[0])
         agreeing = sum(len(row) == width for row in rows)
         telling = any(role_of(cell.strip()) is not None or cell.strip() in named for cell in rows[0])
-        if agreeing < (0.9 if telling else 1.0) * len(rows) or not _is_header(rows[0]):
+        longest = _LONGEST_BESIDE_KNOWN if telling else _LONGEST_NAME
+        if agreeing < (0.9 if telling else 1.0) * len(rows) or not _is_header(rows[0], longest):
             continue
         if len(rows) == 1 and not head.whole:
             continue
@@ -76,13 +79,15 @@ def _parse(lines: list[str], delimiter: str) -> list[list[str]] | None:
         return None
 
 
-def _is_header(cells: list[str]) -> bool:
-    """Names, not numbers, and short enough to be names; one unnamed column (an index) is allowed."""
+def _is_header(cells: list[str], longest: int) -> bool:
+    """Names, not numbers, shorter than the longest allowed; one unnamed column (an index) is allowed."""
     named = [cell.strip() for cell in cells]
     if sum(not cell for cell in named) > 1 + len(named) // 10:
         return False
     return all(
-        len(cell) < 200 and not _CONSOLE.search(cell) and parse_number(cell) is None for cell in named if cell
+        len(cell) < longest and not _CONSOLE.search(cell) and parse_number(cell) is None
+        for cell in named
+        if cell
     ) and bool(any(named))
 
 
