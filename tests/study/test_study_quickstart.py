@@ -123,7 +123,7 @@ def test_a_study_without_records_has_no_results(tmp_path):
 
 
 def test_a_study_too_short_for_a_forecast_says_so(tmp_path):
-    """Eight steps give two evaluations after the start: nothing to fit, and still a table and a report."""
+    """Twelve steps give three evaluations after the start: nothing to fit, and still a table and a report."""
     short = [
         sys.executable,
         "-m",
@@ -135,7 +135,7 @@ def test_a_study_too_short_for_a_forecast_says_so(tmp_path):
         "--recipe",
         "scalerl",
     ]
-    done = subprocess.run([*short, "--steps", "8"], capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run([*short, "--steps", "12"], capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
     assert "a fit needs at least" in done.stdout
     assert "report.html" in done.stdout
