@@ -22,7 +22,7 @@ Pairs = list[tuple[str, float]]
 _NUMBER = re.compile(r"(?<![\w.@+-])[-+]?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?(?![\w.@-])")
 _NUMBER_CELL = r"^.[-+]?(\d+(\.\d*)?|\.\d+)([eE][-+]?\d{1,3})?$"
 _COUNTER = r"^.\d{1,12}$"
-_NO_NUMBER = re.compile(r"\b(?:nan|inf)", re.IGNORECASE)  # Arrow takes these for numbers, dialects may not
+_NO_NUMBERS = (b"nan", b"inf")  # Arrow takes these for numbers, dialects may not
 _CUT = "\x1f"
 _LONGEST_LINE = 400
 _MOST_NUMBERS = 16
@@ -164,7 +164,8 @@ def parse_block(block: str, shape: Shape) -> tuple[Ints, list[Floats]] | None:
     marked = [pc.starts_with(table[name], mark) for name, mark in zip(names, marks, strict=True)]
     marked += [pc.match_substring_regex(table[str(at)], _COUNTER) for at in shape.counters()]
     try:
-        if not _NO_NUMBER.search(block):
+        low = body.lower()
+        if not any(word in low for word in _NO_NUMBERS):
             return _numbers(table, marked, alike)
     except pa.ArrowInvalid:  # a cell that is no number
         pass
