@@ -97,8 +97,12 @@ class DictConsole:
         self._total = total if self._total is None else self._total
         self._one_bar &= total == self._total and done > self._rising_from and count == 1
         self._rising_from = done
-        self.columns.put_rows(_COUNTED, counted)
-        self.columns.put_rows(_FROM_BAR, np.full(count, float(done)))
+        if count == 1:
+            self.columns.put(_COUNTED, float(counted[0]))
+            self.columns.put(_FROM_BAR, float(done))
+        else:
+            self.columns.put_rows(_COUNTED, counted)
+            self.columns.put_rows(_FROM_BAR, np.full(count, float(done)))
 
     def finish(self, whole: bool) -> int:
         """End of the log. Returns rows."""
