@@ -12,7 +12,12 @@ from torch import Tensor
 
 from scalerl.generate.prompts import PromptCache
 from scalerl.generate.rows import Ints
+from scalerl.policy.inference import halves, pairs
 from scalerl.policy.lean import Architecture
+
+# Products with less than some 400 multiplications each go through torch's plain loops on a CPU, twice as
+# slow as the library's; hidden columns cost less.
+_FEWEST_COLUMNS = 16
 
 
 class KVCache:
@@ -78,11 +83,11 @@ class KVCache:
         return DecodeAttention(self, self._sharing, lengths)
 
     def state_dict(self, lengths: Ints) -> dict[str, Any]:
-        """What the rows in use hold, as tensors; `lengths` are the tokens in each."""
+        """What the rows in use hold, as tensors, keys in Hugging Face's order; `lengths`: tokens in each."""
         count, columns = len(lengths), int(lengths.max(initial=0))
         return {
             "room": self.room,
-            "keys": self.keys[:, :count, :, :columns].clone(),
+            "keys": halves(self.keys[:, :count, :, :columns]),
             "values": self.values[:, :count, :, :columns].clone(),
             "prompt_of": torch.from_numpy(self.prompt_of[:count].copy()),
             "prompts": self.prompts.state_dict(),
@@ -91,7 +96,7 @@ class KVCache:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore what `state_dict` gave, into a cache that has the room."""
         count, columns = state["keys"].shape[1], state["keys"].shape[3]
-        self.keys[:, :count, :, :columns] = state["keys"].to(self.keys.device)
+        self.keys[:, :count, :, :columns] = pairs(state["keys"].to(self.keys.device))
         self.values[:, :count, :, :columns] = state["values"].to(self.keys.device)
         self.prompt_of[:count] = state["prompt_of"].numpy()
         self.prompts.load_state_dict(state["prompts"])
@@ -135,6 +140,9 @@ class DecodeAttention:
         self._cache, self._sharing = cache, sharing
         heads, room = cache.keys.shape[2:4]
         self._count, self._heads, self._columns = len(lengths), heads, int(lengths.max()) + 1
+        if cache.keys.dtype == torch.float32 and self._columns < _FEWEST_COLUMNS:
+            self._columns = min(_FEWEST_COLUMNS, room)
+        self._column = int(lengths[0]) if (lengths == lengths[0]).all() else None  # the same in all rows
         first = np.arange(len(lengths) * heads) * room + np.repeat(lengths, heads)
         self._written = torch.from_numpy(first).to(cache.keys.device)  # flat (row, head, column)
         hidden = torch.from_numpy(np.arange(self._columns) > np.repeat(lengths, heads)[:, None])
@@ -171,5 +179,8 @@ class DecodeAttention:
     def _write(self, cache: Tensor, new: Tensor) -> Tensor:
         """Write new [N, K, E] in place; the columns in use, [N * K, columns, E], a view."""
         rows, heads, room, head_dim = cache.shape
-        cache.view(-1, head_dim).index_copy_(0, self._written, new.reshape(-1, head_dim))
+        if self._column is None:
+            cache.view(-1, head_dim).index_copy_(0, self._written, new.reshape(-1, head_dim))
+        else:
+            cache[: self._count, :, self._column] = new
         return cache.view(rows * heads, room, head_dim)[: len(self._written), : self._columns]

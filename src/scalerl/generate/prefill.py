@@ -9,7 +9,8 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor
 
-from scalerl.policy.lean import Architecture, Weights, hidden_states, rope_tables
+from scalerl.policy.inference import InferenceWeights, hidden_states, rope_turns
+from scalerl.policy.lean import Architecture
 
 MAX_PREFILL_TOKENS = 1 << 15
 """Padded tokens that go through the model together: bounds the memory, not the result."""
@@ -17,7 +18,10 @@ MAX_PREFILL_TOKENS = 1 << 15
 
 @dataclass(frozen=True, slots=True)
 class Prefix:
-    """A sequence's keys and values [layers, K, P, E] and the hidden state [D] after its last token."""
+    """A sequence's keys and values [layers, K, P, E] and the hidden state [D] after its last token.
+
+    Keys have the order of `policy.inference.pairs`.
+    """
 
     keys: Tensor
     values: Tensor
@@ -43,7 +47,9 @@ class _CausalAttention:
 
 
 @torch.no_grad()
-def prefill(architecture: Architecture, weights: Weights, sequences: Sequence[Sequence[int]]) -> list[Prefix]:
+def prefill(
+    architecture: Architecture, weights: InferenceWeights, sequences: Sequence[Sequence[int]]
+) -> list[Prefix]:
     """Run sequences (of at least one token each) from their beginning, in order, several together."""
     prefixes: list[Prefix] = []
     start = 0
@@ -60,17 +66,16 @@ def prefill(architecture: Architecture, weights: Weights, sequences: Sequence[Se
 
 
 def _prefill_together(
-    architecture: Architecture, weights: Weights, sequences: Sequence[Sequence[int]]
+    architecture: Architecture, weights: InferenceWeights, sequences: Sequence[Sequence[int]]
 ) -> list[Prefix]:
     lengths = [len(sequence) for sequence in sequences]
     count, longest = len(sequences), max(lengths)
     # padded on the right: causal attention never lets a token see the padding after it
     padded = [[*sequence, *([0] * (longest - len(sequence)))] for sequence in sequences]
     tokens = torch.tensor(padded, device=weights.embedding.device).flatten()
-    cos, sin = rope_tables(architecture, longest, weights.embedding)
     attend = _CausalAttention(count, longest)
-    cos, sin = cos.repeat(count, 1), sin.repeat(count, 1)
-    hidden = hidden_states(architecture, weights, tokens, cos, sin, attend).view(count, longest, -1)
+    turns = rope_turns(architecture, longest, weights.embedding).repeat(count, 1)
+    hidden = hidden_states(architecture, weights, tokens, turns, attend).view(count, longest, -1)
     keys, values = torch.stack(attend.keys), torch.stack(attend.values)
     return [
         Prefix(keys[:, row, :, :length], values[:, row, :, :length], hidden[row, length - 1])

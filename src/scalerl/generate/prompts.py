@@ -11,6 +11,7 @@ from torch import Tensor
 
 from scalerl.generate.prefill import Prefix
 from scalerl.generate.rows import Ints
+from scalerl.policy.inference import halves, pairs
 from scalerl.policy.lean import Architecture
 
 Prompt = tuple[int, ...]
@@ -86,11 +87,11 @@ class PromptCache:
         self.values[:, index, :, : values.shape[2]] = values
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything, as tensors and lists."""
+        """Everything, as tensors and lists, keys in Hugging Face's order."""
         return {
             "prompts": [None if prompt is None else list(prompt) for prompt in self._prompts],
             "lengths": torch.from_numpy(self._lengths.copy()),
-            "keys": self.keys.clone(),
+            "keys": halves(self.keys),
             "values": self.values.clone(),
             "hidden": self.hidden.clone(),
         }
@@ -102,6 +103,7 @@ class PromptCache:
         self.keys, self.values, self.hidden = (
             state[name].to(self.keys) for name in ("keys", "values", "hidden")
         )
+        self.keys = pairs(self.keys)
         self._hide_padding()
 
     def _hide_padding(self) -> None:

@@ -24,7 +24,8 @@ from scalerl.generate.requests import request_from_state, request_to_state
 from scalerl.generate.rows import Bools, Ints, Markers, Member, Rows
 from scalerl.generate.sampling import Sampling, draw, require_exact
 from scalerl.policy.head import head_logits
-from scalerl.policy.lean import architecture_of, hidden_states, rope_tables, weights_of
+from scalerl.policy.inference import hidden_states, inference_weights, rope_turns
+from scalerl.policy.lean import architecture_of
 from scalerl.policy.load import Policy
 
 
@@ -65,11 +66,11 @@ class TorchEngine:
         self._fp32_head = fp32_head
         self._recompute = recompute_kv_on_update
         self._architecture = architecture_of(policy.model)
-        self._weights = weights_of(self._architecture, policy.weights(), copied=True)
+        self._weights = inference_weights(self._architecture, policy.weights(), largest_table=slots)
         self._device = policy.device
         self._rows = Rows(slots, 1, seed, Markers(end_token, close_thinking, interruption_phrase))
         self._cache = KVCache(self._architecture, slots, 1, self._weights.embedding)
-        self._cos, self._sin = rope_tables(self._architecture, 1, self._weights.embedding)
+        self._turns = rope_turns(self._architecture, 1, self._weights.embedding)
         self._grow(max_tokens, max_tokens)
         self._queue: deque[GroupRequest] = deque()
         self._started = 0  # samples of the first queued group that already have, or had, a row
@@ -110,10 +111,11 @@ class TorchEngine:
             hidden.append(self._start(starting))
         if not hidden:
             return []
-        counters = self._rows.counters(held)
+        counters = self._rows.counters(held) if len(held) else []
         finished = self._sample(torch.cat(hidden) if len(hidden) > 1 else hidden[0])
-        self._rows.put_back(held, counters)
-        finished[held] = False
+        if len(held):
+            self._rows.put_back(held, counters)
+            finished[held] = False
         return self._take(finished) if finished.any() else []
 
     def members(self) -> list[tuple[int, int]]:
@@ -129,7 +131,7 @@ class TorchEngine:
         """
         old = self._weights.embedding
         placed = {name: weight.to(device=old.device, dtype=old.dtype) for name, weight in weights.items()}
-        self._weights = weights_of(self._architecture, placed, copied=True)
+        self._weights = inference_weights(self._architecture, placed, largest_table=self._slots)
         self.policy_version = policy_version
         self._cache.prompts.forget()  # completions that start from now on start under the new weights
         if self._recompute and self._rows.count:
@@ -178,13 +180,13 @@ class TorchEngine:
         tokens = self._on_device(rows.tokens[np.arange(n), last])
         positions = self._on_device(positions_on_host)
         attend = self._cache.decoder(last)
-        cos, sin = self._cos[positions], self._sin[positions]
-        return hidden_states(self._architecture, self._weights, tokens, cos, sin, attend)
+        turns = self._turns.index_select(0, positions)
+        return hidden_states(self._architecture, self._weights, tokens, turns, attend)
 
     def _sample(self, hidden: Tensor) -> Bools:
         """Draw each row's next token from hidden states [n, D]; returns which rows are finished."""
         n = self._rows.count
-        logits = head_logits(hidden, self._weights.head, self._fp32_head).float()
+        logits = head_logits(hidden, self._weights.weights.head, self._fp32_head).float()
         u = uniforms(self._rows.keys[:n], self._rows.length[:n])
         tokens, logprobs = draw(logits, self._on_device(u), self._sampling)
         logprobs_on_host = logprobs.cpu().numpy()
@@ -236,8 +238,8 @@ class TorchEngine:
         self._rows.grow(completion_room)
         if completion_room > self._cache.room:
             self._cache.grow(completion_room, self._rows.count)
-        if sequence_room > len(self._cos):
-            self._cos, self._sin = rope_tables(self._architecture, sequence_room, self._weights.embedding)
+        if sequence_room > len(self._turns):
+            self._turns = rope_turns(self._architecture, sequence_room, self._weights.embedding)
 
     def _recompute_cache(self) -> None:
         """Rebuild the keys and values of completions in flight under the present weights."""

@@ -26,7 +26,9 @@ def rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
     In less than float32 it is torch's, whose sums are float32's.
     """
     if not _written_out(x):
-        return F.rms_norm(x, (weight.shape[0],), weight, eps)
+        return (
+            _rms_norm_of_rows(x, weight, eps) if _few_kernels(x) else F.rms_norm(x, weight.shape, weight, eps)
+        )
     normed: Tensor = _RmsNorm.apply(x, weight, eps)
     return normed
 
@@ -45,6 +47,18 @@ def swiglu(gate: Tensor, up: Tensor) -> Tensor:
         return F.silu(gate) * up
     product: Tensor = _SwiGlu.apply(gate, up)
     return product
+
+
+def _few_kernels(x: Tensor) -> bool:
+    """Whether calls cost more than arithmetic: on a CPU, whose float32 products aren't rounded to less."""
+    return x.device.type == "cpu" and x.dtype == torch.float32 and x.dim() == 2
+
+
+def _rms_norm_of_rows(x: Tensor, weight: Tensor, eps: float) -> Tensor:
+    """The mean square as a product with a column of 1 / D: three calls instead of torch's six."""
+    column = x.new_full((x.shape[1], 1), 1 / x.shape[1])
+    mean_square = torch.addmm(x.new_full((1,), eps), x * x, column)
+    return (x * mean_square.rsqrt_()).mul_(weight)
 
 
 class _RmsNorm(torch.autograd.Function):

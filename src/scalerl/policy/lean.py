@@ -57,6 +57,10 @@ class Projection:
         outputs = tuple(F.linear(x, w, b) for w, b in zip(self.weights, biases, strict=True))
         return outputs if len(outputs) == len(self.sizes) else outputs[0].split(self.sizes, dim=-1)
 
+    def joined(self, x: Tensor) -> Tensor:
+        """x [T, D] -> [T, sum of the sizes], of fused maps."""
+        return F.linear(x, self.weights[0], self.biases[0] if self.biases else None)
+
     def added_to(self, residual: Tensor, x: Tensor) -> Tensor:
         """residual [T, size] + the map of x [T, D], of a single map."""
         if self.biases is not None:
