@@ -17,7 +17,8 @@ from scalerl.generate.protocol import Budget, GroupRequest
 from scalerl.generate.torch_engine import TorchEngine
 from scalerl.loop.profile import Profile
 from scalerl.policy.forward import completion_logprobs
-from scalerl.policy.lean import architecture_of, weights_of
+from scalerl.policy.inference import inference_weights
+from scalerl.policy.lean import architecture_of
 from scalerl.policy.load import Policy
 
 _NO_TOKEN = -1
@@ -113,7 +114,7 @@ def _prompts(load: Load, vocabulary: int) -> list[tuple[int, ...]]:
 @torch.no_grad()
 def _prefill_pass(policy: Policy, load: Load) -> float:
     architecture = architecture_of(policy.model)
-    weights = weights_of(architecture, policy.weights(), copied=False)
+    weights = inference_weights(architecture, policy.weights(), largest_table=load.slots)
     prompts = _prompts(load, policy.model.config.vocab_size)
     return best_seconds(lambda: prefill(architecture, weights, prompts), policy.device, load.passes)
 
