@@ -3,25 +3,14 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+from command_line import scalerl
 
-from scalerl.cli import main as cli
 from scalerl.cli.runs import named_recipes
 from scalerl.errors import UserError
-
-
-def scalerl(monkeypatch, capsys, *arguments: object) -> tuple[int, str, str]:
-    monkeypatch.setattr(sys, "argv", ["scalerl", *map(str, arguments)])
-    cli.app.registered_commands.clear()
-    cli.app.registered_groups.clear()
-    with pytest.raises(SystemExit) as ended:
-        cli.main()
-    out = capsys.readouterr()
-    return int(ended.value.code or 0), out.out, out.err
 
 
 def log(path: Path, ceiling: float, seed: int = 0) -> Path:

@@ -194,6 +194,7 @@ def test_state_survives_an_update_in_flight():
     engine.load_weights(new.weights(), 1)
     state = copy.deepcopy(engine.state_dict())
     fresh.load_state_dict(state)
+    assert fresh.active
     while engine.active or engine.queued:
         same(engine.step(), fresh.step())
 

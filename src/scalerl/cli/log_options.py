@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from scalerl.record.options import Options
+
 if TYPE_CHECKING:
     from scalerl.record.run import Run
 
@@ -20,16 +22,8 @@ RESTART = Annotated[str | None, typer.Option("--restart", help="A log that start
 
 
 @dataclass(frozen=True)
-class LogOptions:
-    """What the user said about a log; None leaves it to the reader, or to a question."""
-
-    x: str | None = None
-    y: str | None = None
-    group: str | None = None
-    scale: str | None = None
-    devices: str | None = None
-    params: float | None = None
-    restart: str | None = None
+class LogOptions(Options):
+    """The options of `scalerl.load`, as the command line was given them."""
 
     def said(self) -> dict[str, Any]:
         """The options that were given, by the keywords of `scalerl.load`."""

@@ -7,12 +7,13 @@ from pathlib import Path
 
 import numpy as np
 
-from scalerl.record.assembly import Assembly, Options
+from scalerl.record.assembly import Assembly
 from scalerl.record.axes import Axis
 from scalerl.record.choose import evidence_for, fields_in_unit, run_title
 from scalerl.record.column import distinct
 from scalerl.record.columns import Columns, Log
 from scalerl.record.fields import role_of
+from scalerl.record.options import Options
 from scalerl.record.place import axes_of, default_axis, set_points
 from scalerl.record.points import PointTable, SetPoints
 from scalerl.record.run import Run

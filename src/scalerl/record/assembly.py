@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -12,23 +11,11 @@ from scalerl.record.choice import listing
 from scalerl.record.choose import Chosen, choose_y
 from scalerl.record.column import Floats, Ints, look_up
 from scalerl.record.columns import Columns, Log
+from scalerl.record.options import Options
 from scalerl.record.restarts import resolve
 from scalerl.record.thin import step_field
 
 INDEX = "index"
-
-
-@dataclass(frozen=True)
-class Options:
-    """What the user said: fields, scale, devices ('64+16'), model parameters, what a restart means."""
-
-    x: str | None = None
-    y: str | None = None
-    group: str | None = None
-    scale: str | None = None
-    devices: str | None = None
-    params: float | None = None
-    restart: str | None = None
 
 
 class Assembly:

@@ -8,11 +8,11 @@ from pathlib import Path
 
 from scalerl.errors import UserError
 from scalerl.record.assemble import assemble
-from scalerl.record.assembly import Options
 from scalerl.record.choice import ChoiceNeeded, listing, one_line, one_line_errors
 from scalerl.record.choose import choose_y
 from scalerl.record.columns import Log, Wanted
 from scalerl.record.native import is_record, load_record
+from scalerl.record.options import Options
 from scalerl.record.readers.directory import Found, look_into
 from scalerl.record.readers.wandb_run import read_wandb_path
 from scalerl.record.run import Run
