@@ -109,3 +109,46 @@ def test_bare_paths_are_named_by_as_much_as_tells_them_apart(tmp_path):
     }
     with pytest.raises(UserError, match="'c' is given twice"):
         named_recipes(["x/c", "x/c"])
+
+
+def test_compare_on_unlike_axes_names_force(monkeypatch, capsys, tmp_path):
+    places = [log(tmp_path / f"{name}.jsonl", 0.7, seed) for seed, name in enumerate("ab")]
+    record = tmp_path / "record"
+    status, *_ = scalerl(
+        monkeypatch, capsys, "convert", places[0], record, *OPTIONS[2:], "--x", "index", "--devices", "8"
+    )
+    assert status == 0
+    plain = tmp_path / "plain"
+    status, *_ = scalerl(monkeypatch, capsys, "convert", places[1], plain, *OPTIONS[2:], "--x", "index")
+    assert status == 0
+    status, out, error = scalerl(monkeypatch, capsys, "compare", record, plain)
+    assert (status, out) == (2, "")
+    last = error.splitlines()[-1]
+    assert all(said in last for said in ("device_hours", "steps", "--axis", "--force"))
+    status, out, _ = scalerl(monkeypatch, capsys, "compare", record, plain, "--force", "--json")
+    assert status == 0
+    assert [recipe["name"] for recipe in json.loads(out)["recipes"]] == ["record", "plain"]
+    status, *_ = scalerl(monkeypatch, capsys, "compare", record, plain, "--axis", "steps", "--json")
+    assert status == 0
+
+
+def test_compare_of_one_folder_takes_each_run_in_it_as_a_recipe(monkeypatch, capsys, tmp_path):
+    ceilings = {"good": 0.8, "plain": 0.5}
+    places = [log(tmp_path / "logs" / f"{name}.jsonl", A) for name, A in ceilings.items()]
+    status, out, _ = scalerl(monkeypatch, capsys, "compare", tmp_path / "logs", *OPTIONS, "--json")
+    assert status == 0
+    folder = {recipe["name"]: recipe["A"] for recipe in json.loads(out)["recipes"]}
+    status, out, _ = scalerl(monkeypatch, capsys, "compare", *places, *OPTIONS, "--json")
+    assert status == 0
+    each = {recipe["name"]: recipe["A"] for recipe in json.loads(out)["recipes"]}
+    assert folder == {name.removesuffix(".jsonl"): A for name, A in each.items()}
+    assert folder == pytest.approx(ceilings, abs=0.02)
+
+
+@pytest.mark.parametrize("given", ["{}", "name={}", "name={},{}"])
+def test_compare_of_one_recipe_says_how_to_give_two(monkeypatch, capsys, tmp_path, given):
+    place = log(tmp_path / "logs" / "a.jsonl", 0.7).parent
+    text = given.replace("{}", str(place))
+    status, out, error = scalerl(monkeypatch, capsys, "compare", text, *OPTIONS)
+    assert (status, out) == (2, "")
+    assert "FOLDER/*" in error.splitlines()[-1]

@@ -14,7 +14,8 @@ from scalerl.cli.log_options import DEVICES, GROUP, PARAMS, RESTART, LogOptions,
 
 def compare(
     recipes: Annotated[
-        list[str], typer.Argument(help="NAME=RUN[,RUN...] or a run or folder of seeds; two or more.")
+        list[str],
+        typer.Argument(help="NAME=RUN[,RUN...], a run or a folder of seeds; or one folder of runs."),
     ],
     margin: Annotated[float | None, typer.Option("--margin", help="Margin of A (default 0.02).")] = None,
     budget: Annotated[list[float] | None, typer.Option("--budget", help="Compute; repeatable.")] = None,
@@ -44,14 +45,11 @@ def compare(
     """
     from scalerl.cli.curve_tables import print_comparison, print_json
     from scalerl.cli.fit import start_of
-    from scalerl.cli.runs import load_runs, named_recipes
+    from scalerl.cli.runs import load_recipes
     from scalerl.curve.compare import compare as compare_curves
 
     log = LogOptions(x, y, group, scale, devices, params, restart)
-    runs = {
-        name: [run for path in paths for run in load_runs(path, log)]
-        for name, paths in named_recipes(recipes).items()
-    }
+    runs = load_recipes(recipes, log)
     everyone = [run for members in runs.values() for run in members]
     if not as_json:
         say_sources(everyone)

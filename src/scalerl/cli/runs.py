@@ -30,6 +30,26 @@ def load_runs(path: str, log: LogOptions) -> list[Run]:
     return list(load_all_asking(path, **log.said()).values())
 
 
+def load_recipes(texts: list[str], log: LogOptions) -> dict[str, list[Run]]:
+    """Each recipe's runs. Of a single bare path (a folder, a log of many runs) each run is a recipe."""
+    from scalerl.cli.ask import load_all_asking
+
+    named = named_recipes(texts)
+    if len(named) != 1:
+        return {
+            name: [run for path in paths for run in load_runs(path, log)] for name, paths in named.items()
+        }
+    [[path, *more]] = named.values()
+    bare = not more and _split_recipe(texts[0])[0] is None
+    alone = load_all_asking(path, **log.said()) if bare else {}
+    if len(alone) < 2:
+        raise UserError(
+            f"compare: {texts[0]} is one recipe, and it takes two: scalerl compare FOLDER (of runs), "
+            "FOLDER/*, or NAME=RUN[,RUN...] NAME=RUN[,RUN...]"
+        )
+    return {name: [run] for name, run in alone.items()}
+
+
 def named_recipes(texts: Iterable[str]) -> dict[str, list[str]]:
     """Recipe names and their paths, from NAME=RUN[,RUN...] or bare paths, which are named after themselves.
 
