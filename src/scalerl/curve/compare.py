@@ -85,7 +85,7 @@ def _comparable(series: list[Series], force: bool) -> None:
     axes = {s.axis for s in series}
     if len(axes) > 1:
         raise UserError(
-            f"compare: compute is on different axes ({', '.join(sorted(axes))}); choose one that all have with "
+            f"compare: compute is on different axes ({', '.join(sorted(axes))}); choose one with "
             "--axis, or use --force to compare nevertheless"
         )
     sets = _first_with_each((s.held_out_hash, s.name) for s in series)
