@@ -152,3 +152,22 @@ def test_evaluations_of_a_foreign_run_read_like_those_of_a_record(tmp_path):
     assert run.to_frame()["step"].tolist() == [10, 20, 30, 40]
     with pytest.raises(IndexError):
         run.evaluations[4]
+
+
+def test_another_set_with_points_between_the_token_counts_has_steps(tmp_path):
+    rows = [{"step": s, "eval/b/accuracy": s / 20, "num_tokens": 100 * s} for s in range(2, 13, 2)]
+    rows += [{"step": s, "eval/a/accuracy": s / 20, "num_tokens": 100 * (s + s % 2)} for s in range(5, 13)]
+    rows.sort(key=lambda row: row["step"])
+    path = put(tmp_path, "".join(json.dumps(row) + "\n" for row in rows))
+    run = scalerl.load(path, y="eval/b/accuracy")
+    assert run.curve().compute.tolist() == [200, 400, 600, 800, 1000, 1200]
+    other = run.curve("eval/a/accuracy")
+    assert (other.axis, other.compute.tolist()) == ("steps", [5, 6, 7, 8, 9, 10, 11, 12])
+
+
+@pytest.mark.parametrize("factor", [0.25, 1e30])
+def test_a_token_count_that_no_record_can_hold_gives_way_to_steps(tmp_path, factor):
+    rows = [{"step": s, "reward": s / 10, "num_tokens": factor * s} for s in range(1, 9)]
+    run = scalerl.load(put(tmp_path, "".join(json.dumps(row) + "\n" for row in rows)))
+    assert run.curve().axis == "steps"
+    assert "num_tokens isn't known or doesn't grow at every point" in run.provenance.warnings[0]

@@ -14,7 +14,7 @@ from scalerl.record.column import distinct
 from scalerl.record.columns import Columns, Log
 from scalerl.record.fields import role_of
 from scalerl.record.options import Options
-from scalerl.record.place import axes_of, default_axis, set_points
+from scalerl.record.place import axes_of, default_axis, grows, set_points
 from scalerl.record.points import PointTable, SetPoints
 from scalerl.record.run import Run
 from scalerl.record.scale import to_rates
@@ -80,8 +80,11 @@ def _other_sets(work: Assembly, axes: list[Axis]) -> list[SetPoints]:
             work.warnings.append(f"{name}: no number at a known step, left out")
             continue
         points = set_points(work, name, steps, values, rows, repeat, axes)
+        distinct_steps = None if repeat is None else points.step
         placed = {
-            key: v for key, v in points.axes.items() if bool(np.all(np.isfinite(v))) and key != "custom"
+            key: totals
+            for key, totals in points.axes.items()
+            if key != "custom" and bool(np.all(np.isfinite(totals))) and grows(totals, distinct_steps)
         }
         found.append(replace(points, axes=placed))
     return found

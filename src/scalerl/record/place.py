@@ -102,6 +102,8 @@ def set_points(
         totals = axis.at(steps)
         if role_of(name) != "train":
             totals = np.where(steps == 0, 0.0, totals)
+        if axis.name == "tokens_trained":
+            totals = _counts(totals)
         placed[axis.name] = totals
     samples = _samples(work.columns, name, rows)
     if (custom := _custom(work, rows)) is not None:
@@ -109,6 +111,12 @@ def set_points(
     elif not whole:
         placed["custom"] = steps
     return SetPoints(name, counted, rates, placed, samples, repeat)
+
+
+def _counts(totals: Floats) -> Floats:
+    """Whole numbers, as a record holds tokens; NaN beyond what it can hold."""
+    whole = np.rint(totals)
+    return np.where(whole < 2.0**63, whole, np.nan)
 
 
 def _custom(work: Assembly, rows: Ints) -> Floats | None:
@@ -145,7 +153,7 @@ def default_axis(work: Assembly, points: SetPoints, axes: list[Axis]) -> tuple[S
     for axis in axes:
         totals = placed[axis.name]
         distinct = points.step if points.repeat is not None else None
-        good = bool(np.all(np.isfinite(totals))) and _grows(totals, distinct)
+        good = bool(np.all(np.isfinite(totals))) and grows(totals, distinct)
         if good:
             usable[axis.name] = axis
         else:
@@ -186,7 +194,7 @@ def _wanted_axis(work: Assembly, usable: dict[str, Axis], points: SetPoints) -> 
     return next((name for name in ("device_hours", "flops", "tokens_trained") if name in usable), "steps")
 
 
-def _grows(totals: Floats, step: Ints | None) -> bool:
+def grows(totals: Floats, step: Ints | None) -> bool:
     """Strictly increasing; where evaluations repeat, over distinct steps."""
     values = totals if step is None else totals[np.append(np.diff(step) > 0, True)]
     return len(values) == 0 or (float(values[0]) >= 0 and bool(np.all(np.diff(values) > 0)))

@@ -175,10 +175,14 @@ class Run:
         return chosen
 
     def _points(self, name: str, axis: str) -> list[tuple[float, float, float | None, str]]:
-        """(x, mean pass rate, stderr, its kind) in growing x; evaluations at one x are one point."""
+        """(x, mean pass rate, stderr, its kind) in growing x; evaluations at one x are one point.
+
+        An evaluation at step 0 is of the model before training; a train reward is of the step's own batch.
+        """
+        before_training = self.header.label(name) != TRAIN_LABEL
         at: dict[float, list[Evaluation]] = {}
         for evaluation in self._of_set(name):
-            x = 0.0 if evaluation.step == 0 else axis_value(evaluation, axis)
+            x = 0.0 if evaluation.step == 0 and before_training else axis_value(evaluation, axis)
             if x is None:
                 have = ", ".join(self.axes(name))
                 raise UserError(f"{self.path}: no {axis} at step {evaluation.step}; this run has {have}")
