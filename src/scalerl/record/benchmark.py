@@ -121,6 +121,7 @@ FORMATS: dict[str, tuple[Callable[[random.Random], Iterator[str]], str]] = {
     "one JSON document": (_document, "\n]}\n"),
     "verl console, short": (_short("step:%d - critic/score/mean:%.4f\n"), ""),
     "TRL console, short": (_short("{'step': %d, 'reward': %.4f}\n"), ""),
+    "NeMo-RL console, short": (_short("==== Step %d/9 ====\n  • Avg Reward: %.4f\n"), ""),
     "name=value, short": (_short("step %d reward=%.4f\n"), ""),
     "JSON lines, short": (_short(_ROW + "\n"), ""),
     "CSV, short": (_short("%d,%.4f\n", "step,reward\n"), ""),
@@ -133,12 +134,12 @@ def write_synthetic(path: Path, name: str, megabytes: float) -> None:
     """A log of about the given size."""
     make, ending = FORMATS[name]
     left = int(megabytes * 1e6)
-    with open(path, "w") as file:
+    with open(path, "wb") as file:
         for piece in make(random.Random(0)):
-            left -= file.write(piece)
+            left -= file.write(piece.encode())
             if left <= 0:
                 break
-        file.write(ending)
+        file.write(ending.encode())
 
 
 def measure(folder: Path, name: str, megabytes: float) -> ReaderSpeed:
