@@ -102,3 +102,14 @@ def test_flops_by_hand():
     other = Accountant(parameters=10)
     other.load_state_dict(accountant.state_dict())
     assert other == accountant
+
+
+def test_lists_of_plain_values_and_of_others_come_back(tmp_path):
+    state = {"plain": [1, 2.5, True, None, "a"], "mixed": [0.5, [1, (2, 3)], torch.ones(2)]}
+    save_state(tmp_path, state)
+    back = load_state(tmp_path)
+    assert back["plain"] == [1, 2.5, True, None, "a"]
+    assert back["mixed"][:2] == [0.5, [1, [2, 3]]]
+    assert back["mixed"][2].tolist() == [1.0, 1.0]
+    with pytest.raises(TypeError, match="/odd"):
+        save_state(tmp_path, {"odd": [1, {2}]})

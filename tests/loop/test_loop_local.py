@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 
 import numpy as np
@@ -133,3 +134,18 @@ def test_staleness_is_within_the_schedule_s_bound(model, tmp_path):
         recorded = run(tmp_path / f"{schedule.kind}", plain(model, schedule))
         assert max(row["staleness_max"] for row in recorded.steps) <= bound
     assert json.loads((tmp_path / "pipeline" / "run.json").read_text())["seed"] == 0
+
+
+def test_the_collector_is_spared_what_was_there_for_the_run_s_length_only(model, tmp_path):
+    class Watch(StopAt):
+        spared = 0
+
+        def on_step(self, row):
+            self.spared = gc.get_freeze_count()
+            super().on_step(row)
+
+    watch = Watch(3)
+    with pytest.raises(Stop):
+        run(tmp_path, plain(model), watch)
+    assert watch.spared > 10_000
+    assert gc.get_freeze_count() == 0

@@ -151,13 +151,14 @@ def test_recomputing_the_cache_is_slower_and_learns_too(model, tmp_path):
 def test_state_round_trips_between_any_two_events(model, tmp_path):
     """Stopped in the middle of decoding, a transfer and a trainer step; the restored loop goes on alike."""
     from scalerl.loop.run import build_loop
-    from scalerl.loop.setup import build_learner, open_record, pinned, save_model
+    from scalerl.loop.setup import build_learner, open_record, pinned, save_model, task_of
     from scalerl.loop.state_file import load_state, save_state
 
     settings = config(model, schedule=axes.Pipeline(k=2), steps=9)
     with small_task(), pinned(settings):
-        writer, _ = open_record(settings, tmp_path / "run")
-        loop = build_loop(settings, build_learner(settings, writer, Silent(), None))
+        task = task_of(settings)
+        writer, _ = open_record(settings, task, tmp_path / "run")
+        loop = build_loop(settings, build_learner(settings, task, writer, Silent(), None))
         moments = set(random.Random(0).sample(range(10, 150), 6))
         handled = [0]
         saved = []
@@ -179,8 +180,8 @@ def test_state_round_trips_between_any_two_events(model, tmp_path):
         final = {name: w.clone() for name, w in loop.learner.trainer.policy.weights().items()}
         assert len(saved) == 6
         for folder in saved:
-            writer, _ = open_record(settings, tmp_path / f"again-{folder.name}")
-            again = build_loop(settings, build_learner(settings, writer, Silent(), folder))
+            writer, _ = open_record(settings, task, tmp_path / f"again-{folder.name}")
+            again = build_loop(settings, build_learner(settings, task, writer, Silent(), folder))
             again.load_state_dict(load_state(folder))
             while again.learner.version < 6:
                 again.clock.advance()

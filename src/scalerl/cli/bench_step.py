@@ -20,7 +20,7 @@ def step(
     generations_per_prompt: Annotated[int, typer.Option(min=2)] = 16,
     max_completion_tokens: Annotated[int, typer.Option(min=2, help="Longest completion, in tokens.")] = 64,
     steps: Annotated[int, typer.Option(min=1, help="Timed steps of each, after one untimed.")] = 3,
-    micro_batch_tokens: Annotated[int, typer.Option(min=1, help="Our trainer's micro-batch.")] = 8192,
+    micro_batch_tokens: Annotated[int, typer.Option(min=1, help="Our trainer's micro-batch.")] = 3072,
     trl_micro_batch: Annotated[
         list[int] | None, typer.Option(help="TRL's micro-batches, in completions; the fastest counts.")
     ] = None,

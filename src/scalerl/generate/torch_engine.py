@@ -17,14 +17,14 @@ from torch import Tensor
 
 from scalerl.errors import UserError
 from scalerl.generate.cache import KVCache
-from scalerl.generate.prefill import prefill
+from scalerl.generate.prefill import Stretch, in_order, prefill, readings, run_stretches
 from scalerl.generate.protocol import Completion, GroupRequest
 from scalerl.generate.randomness import uniforms
 from scalerl.generate.requests import request_from_state, request_to_state
 from scalerl.generate.rows import Bools, Ints, Markers, Member, Rows
 from scalerl.generate.sampling import Sampling, draw, require_exact
 from scalerl.policy.head import head_logits
-from scalerl.policy.inference import hidden_states, inference_weights, rope_turns
+from scalerl.policy.inference import inference_weights, rope_turns
 from scalerl.policy.lean import architecture_of
 from scalerl.policy.load import Policy
 
@@ -106,13 +106,11 @@ class TorchEngine:
         must be a free slot for each that starts. held: rows (of `members`) that stay as they are, though
         they pass through the batch. Returns what finished, ordered by (group, sample).
         """
-        hidden = [self._decode()] if self._rows.count else []
-        if starting:
-            hidden.append(self._start(starting))
-        if not hidden:
+        if not (self._rows.count or starting):
             return []
+        hidden = self._predict(starting)
         counters = self._rows.counters(held) if len(held) else []
-        finished = self._sample(torch.cat(hidden) if len(hidden) > 1 else hidden[0])
+        finished = self._sample(hidden)
         if len(held):
             self._rows.put_back(held, counters)
             finished[held] = False
@@ -172,16 +170,29 @@ class TorchEngine:
         self._grow(self._rows.longest_sequence(), state["cache"]["room"])
         self._cache.load_state_dict(state["cache"])
 
-    def _decode(self) -> Tensor:
-        """Feed every row its last token: hidden states [n, D] that predict the next."""
+    def _predict(self, starting: Sequence[Member]) -> Tensor:
+        """Give these completions rows; hidden states [n, D] that predict every row's next token."""
+        self._make_room(starting)
+        unread = self._cache.prompts.missing([request.prompt for request, _ in starting])
+        reading = readings(unread, self._turns)
+        decoding = [self._decoding()] if self._rows.count else []
+        hidden = run_stretches(
+            self._architecture, self._weights, [*decoding, *(one.stretch for one in reading)]
+        )
+        of_rows, of_prompts = hidden[: len(decoding)], hidden[len(decoding) :]
+        self._cache.prompts.add(unread, in_order(reading, of_prompts))
+        if starting:
+            of_rows.append(self._start(starting))
+        return torch.cat(of_rows)
+
+    def _decoding(self) -> Stretch:
+        """Every row's last token, to be fed."""
         rows, n = self._rows, self._rows.count
         last = rows.length[:n] - 1
         positions_on_host = rows.prompt_length[:n] + last
         tokens = self._on_device(rows.tokens[np.arange(n), last])
         positions = self._on_device(positions_on_host)
-        attend = self._cache.decoder(last)
-        turns = self._turns.index_select(0, positions)
-        return hidden_states(self._architecture, self._weights, tokens, turns, attend)
+        return Stretch(tokens, self._turns.index_select(0, positions), self._cache.decoder(last))
 
     def _sample(self, hidden: Tensor) -> Bools:
         """Draw each row's next token from hidden states [n, D]; returns which rows are finished."""
@@ -213,16 +224,17 @@ class TorchEngine:
             self._started = 0
         return taken
 
+    def _make_room(self, starting: Sequence[Member]) -> None:
+        groups = {id(request): request for request, _ in starting}.values()
+        completion_room = max((self._rows.longest_completion(request) for request in groups), default=0)
+        prompt_room = max((len(request.prompt) for request in groups), default=0)
+        self._grow(prompt_room + completion_room, completion_room)
+
     def _start(self, starting: Sequence[Member]) -> Tensor:
-        """Give completions rows, and their prompts a reading; the hidden states [n, D] that start them."""
+        """Give completions, whose prompts have been read, rows; the hidden states [n, D] that start them."""
         prompts = self._cache.prompts
-        unread = prompts.missing([request.prompt for request, _ in starting])
-        prompts.add(unread, prefill(self._architecture, self._weights, unread))
         places = prompts.places([request.prompt for request, _ in starting])
         first = self._rows.count
-        groups = {id(request): request for request, _ in starting}.values()
-        room = max(self._rows.longest_completion(request) for request in groups)
-        self._grow(max(len(request.prompt) for request, _ in starting) + room, room)
         self._rows.add(starting)
         self._cache.start(slice(first, self._rows.count), places)
         return prompts.hidden.index_select(0, self._on_device(places))
@@ -246,7 +258,7 @@ class TorchEngine:
         fed = [
             self._rows.sequence(row)[:-1] for row in range(self._rows.count)
         ]  # the last token is yet to be fed
-        for row, read in enumerate(prefill(self._architecture, self._weights, fed)):
+        for row, read in enumerate(prefill(self._architecture, self._weights, fed, self._turns)):
             self._cache.rewrite(row, int(self._rows.prompt_length[row]), read.keys, read.values)
 
     def _on_device(self, array: np.ndarray[Any, Any]) -> Tensor:

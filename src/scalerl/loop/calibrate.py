@@ -17,7 +17,7 @@ from scalerl.generate.protocol import Budget, GroupRequest
 from scalerl.generate.torch_engine import TorchEngine
 from scalerl.loop.profile import Profile
 from scalerl.policy.forward import completion_logprobs
-from scalerl.policy.inference import inference_weights
+from scalerl.policy.inference import inference_weights, rope_turns
 from scalerl.policy.lean import architecture_of
 from scalerl.policy.load import Policy
 
@@ -116,7 +116,8 @@ def _prefill_pass(policy: Policy, load: Load) -> float:
     architecture = architecture_of(policy.model)
     weights = inference_weights(architecture, policy.weights(), largest_table=load.slots)
     prompts = _prompts(load, policy.model.config.vocab_size)
-    return best_seconds(lambda: prefill(architecture, weights, prompts), policy.device, load.passes)
+    turns = rope_turns(architecture, load.prompt_tokens, weights.embedding)
+    return best_seconds(lambda: prefill(architecture, weights, prompts, turns), policy.device, load.passes)
 
 
 def _decode_pass(policy: Policy, load: Load) -> float:

@@ -15,7 +15,7 @@ from typing import Any, cast
 from scalerl.loop.config import RunConfig, SimulatedClock
 from scalerl.loop.content import Content
 from scalerl.loop.run import build_loop
-from scalerl.loop.setup import build_learner, open_record, pinned
+from scalerl.loop.setup import build_learner, open_record, pinned, task_of
 from scalerl.loop.simulated import SimulatedLoop
 from scalerl.record.schema import Evaluation
 
@@ -35,8 +35,9 @@ def loop_cost(config: RunConfig, folder: Path, measured_steps: int) -> LoopCost:
     """
     marks = _Marks()
     with pinned(config):
-        writer, _ = open_record(config, folder)
-        loop = build_loop(config, build_learner(config, writer, marks, None))
+        task = task_of(config)
+        writer, _ = open_record(config, task, folder)
+        loop = build_loop(config, build_learner(config, task, writer, marks, None))
         if isinstance(loop, SimulatedLoop):
             metered = _Metered(loop.content)
             loop.clock.content = cast(Content, metered)

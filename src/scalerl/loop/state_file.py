@@ -13,6 +13,7 @@ from safetensors.torch import load_file, save_file
 
 JSON_NAME, TENSORS_NAME = "state.json", "state.safetensors"
 _MARK = "__tensor__"
+_PLAIN = frozenset({type(None), bool, int, float, str})
 
 
 def save_state(folder: Path, state: Mapping[str, Any]) -> None:
@@ -44,6 +45,8 @@ def _encode(value: Any, path: str, tensors: dict[str, torch.Tensor]) -> Any:
             raise TypeError(f"state at {path!r}: keys must be strings")
         return {key: _encode(item, f"{path}/{key}", tensors) for key, item in value.items()}
     if isinstance(value, list | tuple):
+        if all(type(item) in _PLAIN for item in value):  # most lists are: thousands of token and prompt ids
+            return list(value)
         return [_encode(item, f"{path}/{index}", tensors) for index, item in enumerate(value)]
     if value is None or isinstance(value, bool | int | float | str):
         return value

@@ -48,8 +48,8 @@ def quickstart_config(recipe: Recipe, *, name: str, seed: int, steps: int = STEP
         seed=seed,
         steps=steps,
         evaluation=EvaluationPlan(every_steps=4, samples_per_prompt=1, repeats_at_start=3),
-        checkpoint=CheckpointPlan(every_steps=16, keep_last=2, keep_every=160),
-        engine=EngineSettings(slots=512, micro_batch_tokens=8192),
+        checkpoint=CheckpointPlan(every_steps=32, keep_last=2, keep_every=160),
+        engine=EngineSettings(slots=512, micro_batch_tokens=3072),
     )
 
 

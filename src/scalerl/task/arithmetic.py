@@ -153,15 +153,15 @@ def arithmetic_task(
     misses = 0
     while len(found) < train_prompts + held_out_prompts:
         chain = draw_chain(rng, min_operations, max_operations)
-        misses = misses + 1 if chain.text in found else 0
+        text = chain.text
+        misses = misses + 1 if text in found else 0
         if misses > 10_000:
             raise UserError(
                 f"task: there aren't {train_prompts + held_out_prompts} distinct chains of {min_operations} "
                 f"to {max_operations} operations; ask for fewer prompts or more operations"
             )
-        found.setdefault(
-            chain.text, Example(prompt_id(chain.text), chain.text, str(chain.answer), "arithmetic")
-        )
+        if not misses:
+            found[text] = Example(prompt_id(text), text, str(chain.answer), "arithmetic")
     examples = list(found.values())
     rng.shuffle(examples)
     return Task(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -46,19 +47,20 @@ class SymbolTokenizer:
 
     def tokens(self, text: str) -> tuple[int, ...]:
         """Split `text` into symbols; raise UserError for one that isn't in the vocabulary."""
-        found: list[int] = []
-        at = 0
-        while at < len(text):
-            symbol = next((s for s in self._special if text.startswith(s, at)), text[at])
-            if symbol not in self.ids:
-                raise UserError(f"the symbol {symbol!r} of {text!r} isn't in this tokenizer's vocabulary")
-            found.append(self.ids[symbol])
-            at += len(symbol)
-        return tuple(found)
+        symbols = self._symbol.findall(text)
+        try:
+            return tuple(map(self.ids.__getitem__, symbols))
+        except KeyError as error:
+            unknown = error.args[0]
+            raise UserError(
+                f"the symbol {unknown!r} of {text!r} isn't in this tokenizer's vocabulary"
+            ) from None
 
     @cached_property
-    def _special(self) -> tuple[str, ...]:
-        return tuple(s for s in self.symbols if len(s) > 1)
+    def _symbol(self) -> re.Pattern[str]:
+        """A symbol of several characters, else a single one."""
+        special = (re.escape(s) for s in self.symbols if len(s) > 1)
+        return re.compile("|".join([*special, "."]), re.DOTALL)
 
     def encode(self, example: Example) -> tuple[int, ...]:
         """Return the prompt's tokens, `<think>` included."""
