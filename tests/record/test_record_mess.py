@@ -66,7 +66,7 @@ def test_nan_is_dropped_and_counted(tmp_path):
     text = TABLE + "50,nan\n60,NaN\n70,\n80,inf\n90,0.9\n"
     run = scalerl.load(put(tmp_path, text))
     assert run.curve().compute.tolist() == [10, 20, 30, 40, 90]
-    assert run.provenance.dropped == {"value is NaN or infinite": 3}
+    assert run.provenance.dropped == {"value is NaN, infinite or text": 3}
 
 
 def test_json_lines_with_nan_strings_and_nesting(tmp_path):

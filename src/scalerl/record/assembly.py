@@ -29,6 +29,8 @@ class Assembly:
         self.warnings = list(log.warnings)
         self.chosen: Chosen = choose_y(columns, options.y, self.where)
         self.x = options.x or log.x_field
+        if self.x == self.chosen.y:
+            raise UserError(f"{self.where}: {self.x} can't be both compute and pass rate; name another --x")
         columns.settle()
         self.stepped = self._row_steps()
 
@@ -63,7 +65,7 @@ class Assembly:
         if main:
             self._note_thinning(name)
             lost = self.columns.get(name).removed_nan
-            self._count("value is NaN or infinite", int(np.sum(~np.isfinite(values))) + lost)
+            self._count("value is NaN, infinite or text", int(np.sum(~np.isfinite(values))) + lost)
             self._count("row without a step", int(np.sum(np.isfinite(values) & ~np.isfinite(steps))))
         if bool(np.any(steps[good] < 0)):
             self._leave_negative(name, float(steps[good].min()), main)

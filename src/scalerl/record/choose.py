@@ -9,6 +9,7 @@ from scalerl.errors import UserError
 from scalerl.record.choice import listing
 from scalerl.record.columns import Columns
 from scalerl.record.fields import (
+    RATES,
     companions,
     is_reward_function,
     preference,
@@ -35,7 +36,7 @@ def choose_y(columns: Columns, named: str | None, where: str) -> Chosen:
     """The named field, else a held-out one with most points, else an unstated one, else the train reward."""
     if named is not None:
         return Chosen(_exact(columns, named, where), _candidates(columns, exclude=named))
-    by_role = {role: _ranked(columns, role) for role in ("held_out", "unstated", "train")}
+    by_role = {role: _ranked(columns, role) for role in RATES}
     for role in ("held_out", "unstated"):
         usable = [name for name in by_role[role] if _points(columns, name) >= FEWEST_HELD_OUT]
         if usable:
@@ -43,10 +44,10 @@ def choose_y(columns: Columns, named: str | None, where: str) -> Chosen:
             return Chosen(best, _candidates(columns, exclude=best))
     remaining = by_role["train"] or by_role["held_out"] or by_role["unstated"]
     if not remaining:
-        void = [name for role in by_role for name in columns.having(role)]
-        if void:
+        if void := [name for name in columns.names if role_of(name) in RATES]:
             raise UserError(
-                f"{where}: {listing(void)} holds no finite number, only NaN or infinity; nothing to fit"
+                f"{where}: {listing(void)} holds no finite number, only NaN, infinity, null or text; "
+                "nothing to fit"
             )
         known = [name for name in columns.names if role_of(name) not in ("step", "group")]
         fields = f"; its fields: {listing(known, 12)}" if known else ""
@@ -90,8 +91,7 @@ def _ranked(columns: Columns, role: str) -> list[str]:
 
 
 def _candidates(columns: Columns, exclude: str | None = None) -> list[str]:
-    roles = ("held_out", "unstated", "train")
-    return [name for role in roles for name in _ranked(columns, role) if name != exclude]
+    return [name for role in RATES for name in _ranked(columns, role) if name != exclude]
 
 
 def _points(columns: Columns, name: str) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from scalerl.record.column import Column, Flags, Floats, Ints, among
-from scalerl.record.fields import role_of
-from scalerl.record.numbers import parse_duration, parse_number
+from scalerl.record.fields import RATES, role_of
+from scalerl.record.numbers import parse_duration, parse_number, shows_nothing
 from scalerl.record.thin import thinned_rows
 
 MOST_VALUES = 4_000_000
@@ -217,7 +218,10 @@ class Log:
 
 
 def as_number(value: Any, name: str, decimal: str = ".") -> float | None:
-    """The number behind a raw value, or None: durations in time fields, '10/560' in step fields."""
+    """The number behind a raw value, or None: durations in time fields, '10/560' in step fields.
+
+    Text in a field of rates ('OOM') is NaN, so that it is counted among what is dropped.
+    """
     kind = type(value)
     if kind is float:
         return value
@@ -232,7 +236,10 @@ def as_number(value: Any, name: str, decimal: str = ".") -> float | None:
         return parse_duration(value)
     if role == "step" and "/" in value:
         value = value.split("/", 1)[0]
-    return parse_number(value, decimal)
+    number = parse_number(value, decimal)
+    if number is None and role in RATES and not shows_nothing(value):
+        return math.nan
+    return number
 
 
 def flatten(row: Mapping[Any, Any], prefix: str = "", depth: int = 0) -> Iterable[tuple[str, Any]]:

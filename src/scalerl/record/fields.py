@@ -11,6 +11,9 @@ Role = Literal[
     "device_hours", "flops", "held_out", "unstated", "train", "range", "samples", "group",
 ]  # fmt: skip
 
+RATES: tuple[Role, ...] = ("held_out", "unstated", "train")
+"""Roles of fields that could be a pass rate."""
+
 
 def _word_set(words: str) -> frozenset[str]:
     return frozenset(words.split())

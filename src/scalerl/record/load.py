@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -161,6 +162,8 @@ def _foreign(place: str, options: Options, picked: str | None) -> dict[str, _Lat
         logs = [("", Path(place.rsplit("/", 1)[-1]), read_wandb_path(place, wanted))]
         return _pick(place, {"": _Later(logs[0][1], "", logs[0][2], options)}, picked)
     path = Path(place)
+    if re.match(r"https?://", place):
+        raise UserError(f"{place}: a web address; give a file or folder, or wandb:entity/project/run")
     if not path.exists():
         raise UserError(f"{place}: no such file or directory")
     if not path.is_dir():
@@ -201,6 +204,8 @@ def _of_log(path: Path, log: Log, options: Options) -> dict[str, _Later | _Recor
 def _pick(place: str, runs: dict[str, _Later | _Record], picked: str | None) -> dict[str, _Later | _Record]:
     if picked is None:
         return runs
+    if list(runs) == [""]:
+        raise UserError(f"{place}: holds one run, without a name; leave '#{picked}' away")
     if picked not in runs:
         raise UserError(f"{place}: no run {picked!r}; it has {listing(list(runs), 12)}")
     return {picked: runs[picked]}

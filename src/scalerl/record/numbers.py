@@ -13,11 +13,17 @@ _SECONDS = {"d": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
 _MISSING = frozenset({"", "-", "none", "null", "n/a", "na", "nil", "<na>"})
 
 
+def shows_nothing(text: str) -> bool:
+    """Whether a cell says that there is no value: empty, '-', 'none', 'n/a', ..."""
+    return text.strip().strip("\"'").strip().lower() in _MISSING
+
+
 def parse_number(text: str, decimal: str = ".") -> float | None:
     """The number that a cell shows, or None where it shows none (empty, text). 'nan' is NaN.
 
     `decimal` is the file's decimal mark: with ',' a dot is a thousands mark, with '.' a comma between
-    groups of three is. '45.3%' is 0.453. Digits grouped by spaces, apostrophes or underscores are joined.
+    groups of three is; a comma that can be no such mark ('0,5') is a decimal one. '45.3%' is 0.453. Digits
+    grouped by spaces, apostrophes or underscores are joined.
     """
     try:
         if decimal == "." and "_" not in text:
@@ -35,6 +41,8 @@ def parse_number(text: str, decimal: str = ".") -> float | None:
     cell = re.sub(r"(?<=\d)[\s'’\u00a0\u202f_](?=\d{3}(?!\d))", "", cell)
     if decimal == ",":
         cell = cell.replace(".", "").replace(",", ".") if "," in cell else _dots_to_groups(cell)
+    elif has_decimal_comma(cell):
+        cell = cell.replace(".", "").replace(",", ".")
     elif _PLAIN_GROUPS.fullmatch(cell):
         cell = cell.replace(",", "")
     if "_" in cell:

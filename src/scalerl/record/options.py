@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from scalerl.errors import UserError
+
+RESTARTS = ("last", "append")
+
 
 @dataclass(frozen=True)
 class Options:
@@ -16,3 +20,7 @@ class Options:
     devices: str | None = None
     params: float | None = None
     restart: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.restart not in (None, *RESTARTS):
+            raise UserError(f"--restart {self.restart}: say {' or '.join(RESTARTS)}")

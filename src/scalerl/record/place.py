@@ -42,8 +42,16 @@ def axes_of(work: Assembly) -> tuple[list[Axis], Devices | None]:
         columns, work.steps_of, options.restart, named if _is(role, "seconds", "timestamp") else None
     )
     devices = ax.parse_devices(options.devices) if options.devices else None
+    _warn_of_lost_tokens(work, tokens)
     found = [_device_hours(work, seconds, devices), _flops(work, tokens), tokens, seconds]
     return [axis for axis in found if axis is not None], devices
+
+
+def _warn_of_lost_tokens(work: Assembly, tokens: Axis | None) -> None:
+    """A count of tokens that goes back (a restart began it anew) would have been the axis."""
+    counts = [*work.columns.having("tokens_total"), *work.columns.having("tokens_step")]
+    if tokens is None and counts and work.options.x is None:
+        work.warnings.append(f"{counts[0]} goes back or is negative: not taken for compute")
 
 
 def _device_hours(work: Assembly, seconds: Axis | None, devices: Devices | None) -> Axis | None:

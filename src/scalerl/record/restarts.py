@@ -9,10 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from scalerl.record.choice import ChoiceNeeded
+from scalerl.record.options import RESTARTS
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
-RESTARTS = ("last", "append")
 _MOST_SEGMENTS = 1000
 
 

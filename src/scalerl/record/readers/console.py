@@ -5,7 +5,7 @@ from __future__ import annotations
 from scalerl.errors import UserError
 from scalerl.record.column import Floats
 from scalerl.record.columns import Budget, Columns, Log, Wanted, as_number
-from scalerl.record.fields import role_of
+from scalerl.record.fields import RATES, role_of
 from scalerl.record.readers.dict_console import DictConsole
 from scalerl.record.readers.nemo_console import NemoConsole
 from scalerl.record.readers.pairs_console import PairsConsole
@@ -85,10 +85,11 @@ def read_console(head: Head, wanted: Wanted) -> Log:
             return log
     raise UserError(
         f"{head.path}: no line with a step and a pass rate or reward in this log "
-        "(known: verl, TRL, NeMo-RL, slime, and lines like 'step 3 reward=0.25'); nothing to fit"
+        "(known: verl, TRL, NeMo-RL, slime, lines like 'step 3 reward=0.25'; a table's columns are parted by "
+        "commas, semicolons, tabs or bars); nothing to fit"
     )
 
 
 def _has_rate(columns: Columns, wanted: Wanted) -> bool:
     named = wanted.y is not None and columns.count(wanted.y) > 0
-    return named or any(role_of(name) in ("held_out", "unstated", "train") for name in columns.stored())
+    return named or any(role_of(name) in RATES for name in columns.stored())

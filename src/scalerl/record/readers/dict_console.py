@@ -11,7 +11,7 @@ import numpy as np
 
 from scalerl.record.column import Floats
 from scalerl.record.columns import Columns
-from scalerl.record.fields import role_of
+from scalerl.record.fields import RATES, role_of
 from scalerl.record.numbers import parse_number
 
 _BAR = re.compile(r"\b(\d{1,9})/(\d{1,9}) \[")
@@ -70,7 +70,7 @@ class DictConsole:
 
     def _is_rate(self, name: str, value: str) -> bool:
         """Whether a pair tells a pass rate or reward: a dict without any is a configuration or a summary."""
-        known = name == self._named or role_of(name) in ("held_out", "unstated", "train")
+        known = name == self._named or role_of(name) in RATES
         return known and parse_number(value) is not None
 
     def take(self, names: list[str], values: list[Floats]) -> None:

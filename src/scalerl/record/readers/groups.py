@@ -15,6 +15,7 @@ from scalerl.record.fields import canonical, role_of
 _MOST_RUNS = 2000
 _SAMPLED = 400
 _FEWEST_ALIKE = 8
+_MAY_BE_NUMBERS = ("seed", "run", "run_id", "trial")
 
 
 class Grouper:
@@ -96,7 +97,7 @@ def run_name(row: Mapping[str, Any], by: tuple[str, ...]) -> str:
 
 
 def guess_groups(rows: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
-    """Fields that tell runs apart, from a sample of rows: known names that hold text, and 'seed'.
+    """Fields that tell runs apart, from a sample of rows: known names that hold text; seeds and run ids.
 
     A field whose values hardly ever come back (an id of the row) doesn't.
     """
@@ -106,8 +107,8 @@ def guess_groups(rows: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
             continue
         values = [str(row[name]) for row in rows if row.get(name) not in (None, "")]
         distinct = set(values)
-        text = any(not _is_number(value) for value in distinct)
-        if values and 2 * len(distinct) <= max(len(values), 2) and (text or canonical(name) == "seed"):
+        named = canonical(name) in _MAY_BE_NUMBERS or any(not _is_number(value) for value in distinct)
+        if named and values and 2 * len(distinct) <= max(len(values), 2):
             found.append(name)
     return tuple(found)
 

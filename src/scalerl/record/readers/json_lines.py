@@ -10,6 +10,7 @@ import orjson
 from scalerl.errors import UserError
 from scalerl.record.column import Floats
 from scalerl.record.columns import Log, Wanted, as_number, flatten
+from scalerl.record.numbers import parse_number
 from scalerl.record.readers.groups import Grouper, guess_groups
 from scalerl.record.readers.shapes import Pairs, read_by_shape
 from scalerl.record.text import Head, iter_blocks
@@ -57,7 +58,8 @@ class JsonLines:
         columns = self.grouper.peek(flat)
         if columns is None or any(isinstance(key, int | float) for key in keys):
             return None
-        found = [(name, as_number(value, name)) for name, value in flat.items() if columns.wants(name)]
+        told = {name: value for name, value in flat.items() if not _is_text(value) and columns.wants(name)}
+        found = [(name, as_number(value, name)) for name, value in told.items()]
         return [(name, value) for name, value in found if value is not None]
 
     def take(self, example: str, names: list[str], values: list[Floats]) -> None:
@@ -113,6 +115,11 @@ def add_row(grouper: Grouper, row: dict[str, Any]) -> None:
     nested = any(type(value) is dict for value in row.values())
     pairs = list(flatten(row)) if nested else list(row.items())
     grouper.columns_for(dict(pairs) if grouper.by else {}).add(pairs)
+
+
+def _is_text(value: Any) -> bool:
+    """Whether a value is text that shows no number."""
+    return isinstance(value, str) and parse_number(value) is None
 
 
 def _dialect(grouper: Grouper) -> str:

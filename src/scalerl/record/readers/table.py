@@ -24,6 +24,7 @@ _SAMPLED = 400
 _LONGEST_NAME = 200
 _LONGEST_BESIDE_KNOWN = 10_000
 _CONSOLE = re.compile(r"[{}\x1b]|step:\d")
+_PREAMBLE = re.compile(r"#|\ufeff?sep=.?$")  # a comment; what Excel is told of the delimiter
 _LONG_NAMES = ("metric", "metric_name", "tag", "key", "variable", "name")
 
 
@@ -36,7 +37,7 @@ def sniff_table(head: Head, named: tuple[str | None, ...] = ()) -> Dialect | Non
     if not head.whole:
         lines = lines[:-1]
     skipped = 0
-    while skipped < len(lines) and (not lines[skipped].strip() or lines[skipped].startswith("#")):
+    while skipped < len(lines) and (not lines[skipped].strip() or _PREAMBLE.match(lines[skipped])):
         skipped += 1
     body = [line for line in lines[skipped : skipped + _SAMPLED] if line.strip()]
     if not body:
