@@ -221,10 +221,9 @@ NEMO = st.sampled_from(
      "  * Avg Reward: 1,000", "- Accuracy: 0.{1}", "\u2003•\xa0Accuracy : 0.{1}", " • Avg Reward: 0.{1}e-1", " • Avg Reward: ...",
      " • Avg Reward: ٠.٣", " • Total step time: 4{1}.70s", " • Samples processed: {0}{1}", "x • Accuracy: 0.3", " • Loss: 0.1",
      "step {0} reward=0.9", "{{'loss': 0.1, 'reward': 0.5}}", "step:{0} - critic/score/mean:0.5", "==== Step ٣ ====",
-     " * Accuracy: 0.{1} {{'reward': 0.3}}", "", "[Step 3/9] acc=0.5", "==== Step {0}/9 ==="]
+     " * Accuracy: 0.{1} {{'reward': 0.3}}", "======= Step {0}/99 ====== ", "=== Step {0} ====", "x==== Step {0} ====",
+     "• Avg Reward: 0.{1} (was 0.5)", " • Avg Reward: 0.{1}٣", " • Avg Reward:\xa00.{1}\xa0", "\t- Accuracy\t:\t0.{1}-", "", "[Step 3/9] acc=0.5", "==== Step {0}/9 ==="]
 )  # fmt: skip
-
-
 COMMON = st.sampled_from(["==== Step {0}/9 ====", " • Avg Reward: 0.{1}", " • Accuracy: 0.{1}", "noise"])
 
 

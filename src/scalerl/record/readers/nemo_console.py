@@ -27,6 +27,11 @@ _STEP_RE2 = _STEP.pattern.replace(r"(\d+)", rf"(?P<step>{_DIGIT}+)").replace(r"\
 _BULLET_RE2 = (
     rf"^{_SPACE}*[•*-]{_SPACE}*(?P<name>{'|'.join(_NAMES)}){_SPACE}*:{_SPACE}*(?P<value>[-+{_DIGIT}.,eE]+)"
 )
+_PLAIN_STEP = r"^====+ Step (?P<step>[0-9]+)(?:/[0-9]+)? ====+$"  # mostly it's this and nothing else
+_PLAIN_BULLET = (
+    rf"^[ \t]*[•*-][ \t]*(?P<name>{'|'.join(_NAMES)})[ \t]*:[ \t]*(?P<value>[-+0-9.,eE]+)"
+    r"(?:[^-+0-9.,eE\x{80}-\x{10FFFF}]|$)"
+)
 _TELLING = "==== Step |" + "|".join(_NAMES)
 
 
@@ -55,19 +60,17 @@ class NemoConsole:
 
         lines = pc.list_flatten(pc.split_pattern(pa.array([block], pa.large_string()), "\n"))
         lines = lines.filter(pc.match_substring_regex(lines, _TELLING))
-        steps = pc.extract_regex(lines, _STEP_RE2)
-        bullets = pc.extract_regex(lines, _BULLET_RE2)
-        heads = np.flatnonzero(steps.is_valid().to_numpy(zero_copy_only=False))
-        told = bullets.is_valid().to_numpy(zero_copy_only=False)
-        told[heads] = False
-        found = np.flatnonzero(told)
+        heading = np.flatnonzero(pc.match_substring(lines, "==== Step ").to_numpy(zero_copy_only=False))
+        heads, (steps,) = _extract(lines, heading, _PLAIN_STEP, _STEP_RE2)
+        others = np.ones(len(lines), bool)
+        others[heads] = False
+        found, (names, values) = _extract(lines, np.flatnonzero(others), _PLAIN_BULLET, _BULLET_RE2)
         first, last = np.searchsorted(found, heads[[0, -1]]) if len(heads) else (len(found), len(found))
         self._feed_some(lines, [*found[:first], *heads[:1]])
         if len(heads) > 1:
             self._close()
-            mine = pa.array(found[first:last])
-            names, values = (pc.struct_field(bullets, [part]).take(mine) for part in (0, 1))
-            step = _floats(pc.struct_field(steps, [0]).take(pa.array(heads)), "step")[1]
+            names, values = (part.slice(first, last - first) for part in (names, values))
+            step = _floats(steps, "step")[1]
             block_of = np.searchsorted(heads, found[first:last], side="right") - 1
             self._store(step, block_of, names.to_numpy(zero_copy_only=False), values)
             self._feed_some(lines, heads[-1:])
@@ -109,6 +112,25 @@ class NemoConsole:
         self._close()
         self._step = None
         return self.columns.rows
+
+
+def _extract(lines: Any, chosen: Ints, plain: str, thorough: str) -> tuple[Ints, list[Any]]:
+    """Which of the chosen lines match, and their groups' texts; those that are `plain` are found faster."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    asked = lines if len(chosen) == len(lines) else lines.take(pa.array(chosen))
+    matched = pc.extract_regex(asked, plain)
+    if not matched.null_count:
+        return chosen, list(matched.flatten())
+    unlike = matched.is_null()
+    rest = pc.extract_regex(asked.filter(unlike), thorough)
+    parts = [
+        pc.replace_with_mask(some, unlike, others)
+        for some, others in zip(matched.flatten(), rest.flatten(), strict=True)
+    ]
+    good = parts[0].is_valid()
+    return chosen[good.to_numpy(zero_copy_only=False)], [part.filter(good) for part in parts]
 
 
 def _floats(texts: Any, field: str) -> tuple[Ints, Floats]:
