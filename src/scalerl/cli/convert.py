@@ -7,22 +7,21 @@ from typing import Annotated
 
 import typer
 
+from scalerl.cli.fit import AS_JSON, SCALE
+from scalerl.cli.log_options import DEVICES, GROUP, PARAMS, RESTART, LogOptions, X, Y
+
 
 def convert(
     src: Annotated[str, typer.Argument(help="Log, table, event file, folder, or wandb:entity/project/run.")],
     dst: Annotated[Path, typer.Argument(help="Where the record goes (a new folder).")],
-    x: Annotated[str | None, typer.Option("--x", help="Field for compute ('index' counts the rows).")] = None,
-    y: Annotated[str | None, typer.Option("--y", help="Field for the pass rate.")] = None,
-    group: Annotated[
-        str | None, typer.Option("--group", help="Fields that tell runs apart, by commas.")
-    ] = None,
-    scale: Annotated[str | None, typer.Option("--scale", help="unit, percent, pm1 or LOW:HIGH.")] = None,
-    devices: Annotated[str | None, typer.Option("--devices", help="8, 64+16 or 64+16:H100.")] = None,
-    params: Annotated[
-        float | None, typer.Option("--params", help="Model parameters, for FLOPs: 8e9.")
-    ] = None,
-    restart: Annotated[str | None, typer.Option("--restart", help="A start over: last or append.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON with stable keys.")] = False,
+    x: X = None,
+    y: Y = None,
+    group: GROUP = None,
+    scale: SCALE = None,
+    devices: DEVICES = None,
+    params: PARAMS = None,
+    restart: RESTART = None,
+    as_json: AS_JSON = False,
 ) -> None:
     """Read a run of any supported format and write it as a run record; several become a folder of records.
 
@@ -31,9 +30,8 @@ def convert(
     from scalerl.cli.ask import load_all_asking
     from scalerl.record.convert import write_records
 
-    runs = load_all_asking(
-        src, x=x, y=y, group=group, scale=scale, devices=devices, params=params, restart=restart
-    )
+    log = LogOptions(x, y, group, scale, devices, params, restart)
+    runs = load_all_asking(src, **log.said())
     places = write_records(runs, dst)
     if as_json:
         import orjson
