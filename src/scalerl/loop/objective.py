@@ -35,7 +35,7 @@ from scalerl.objective.kl import kl_estimate
 from scalerl.objective.length_penalty import length_penalty
 from scalerl.objective.survivors import MIN_SURVIVORS, is_zero_variance
 from scalerl.objective.tokens import TokenBatch, TokenLoss, weighted_loss_sum
-from scalerl.recipe.axes import ReferenceKl
+from scalerl.recipe.axes import CustomLoss, ReferenceKl
 from scalerl.recipe.recipe import Recipe
 
 
@@ -57,6 +57,12 @@ class PreparedBatch:
     lengths: Tensor
     behaviour_logp: Tensor
     metrics: dict[str, float]
+
+    @property
+    def tokens_forwarded(self) -> int:
+        """Tokens that a trainer forwards: each completion's, injected ones too, and each prompt's once."""
+        prompts = {prompt: c.prompt for prompt, c in zip(self.prompt.tolist(), self.completions, strict=True)}
+        return sum(len(tokens) for tokens in prompts.values()) + sum(len(c.tokens) for c in self.completions)
 
     def flat_tokens(self, completion_indices: Sequence[int]) -> TokenBatch:
         """Return some completions' sampled tokens laid out flat, in the order given; `logp` is empty."""
@@ -82,6 +88,7 @@ class Objective:
     drops_zero_variance: bool
     refills: bool
     kl: ReferenceKl | None
+    gradient_needs_advantage: bool
 
     @classmethod
     def from_recipe(cls, recipe: Recipe) -> Self:
@@ -99,12 +106,24 @@ class Objective:
             drops_zero_variance=recipe.batch != "all",
             refills=recipe.batch == "dynamic_sampling",
             kl=recipe.kl if isinstance(recipe.kl, ReferenceKl) else None,
+            gradient_needs_advantage=not isinstance(recipe.loss, CustomLoss)
+            and not isinstance(recipe.kl, ReferenceKl),
         )
 
     @property
     def needs_reference(self) -> bool:
         """Whether the loss has a KL term, so that the reference model's log-probs are wanted."""
         return self.kl is not None
+
+    def learns(self, prepared: PreparedBatch) -> Tensor:
+        """Return which completions [N] may have a gradient.
+
+        Where the advantage is 0, as in a prompt whose rewards are all equal, each of our losses is 0 whatever
+        the policy is. A KL term isn't, nor need a loss of the user's be.
+        """
+        if not self.gradient_needs_advantage:
+            return torch.ones_like(prepared.advantage, dtype=torch.bool)
+        return prepared.advantage != 0
 
     def keeps(self, group: ScoredGroup) -> bool:
         """Return whether a group's prompt is trained on."""

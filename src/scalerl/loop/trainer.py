@@ -56,32 +56,40 @@ class Trainer:
         self._optimizer.zero_grad(set_to_none=True)
         if not prepared.completions:
             return StepReport({**prepared.metrics, "skipped": 1}, 0, 0)
-        logps, entropies, order, forwarded, loss = [], [], [], 0, 0.0
-        for part in micro_batches(prepared, self._micro_batch_tokens):
-            logp, entropy, prompt_tokens = self._scores(self.policy, prepared, part)
+        loss = 0.0
+        order: list[int] = []
+        scores: list[tuple[Tensor, Tensor]] = []
+        learns = self.objective.learns(prepared)
+        for part in micro_batches(prepared, learns, self._micro_batch_tokens):
+            logp, entropy = self._scores(self.policy, prepared, part)
             reference = self._reference_logp(prepared, part)
             partial = self.objective.token_loss_sum(prepared, part, logp, reference)
             partial.backward()
             loss += float(partial.detach())
-            forwarded += prompt_tokens + sum(len(prepared.completions[i].tokens) for i in part)
-            logps.append(logp.detach())
-            entropies.append(entropy.detach())
             order += part
-        metrics = self.objective.step_metrics(prepared, order, torch.cat(logps), torch.cat(entropies))
+            scores.append((logp.detach(), entropy.detach()))
+        for part in micro_batches(prepared, ~learns, self._micro_batch_tokens):
+            order += part
+            scores.append(self._watched(prepared, part))
+        logps, entropies = (torch.cat(all_of_them) for all_of_them in zip(*scores, strict=True))
+        metrics = self.objective.step_metrics(prepared, order, logps, entropies)
         metrics |= {"loss": loss, **self._update(loss)}
-        return StepReport(metrics, forwarded, int(prepared.lengths.sum()))
+        return StepReport(metrics, prepared.tokens_forwarded, int(prepared.lengths.sum()))
 
-    def _scores(
-        self, policy: Policy, prepared: PreparedBatch, part: Sequence[int]
-    ) -> tuple[Tensor, Tensor, int]:
-        """Return log-probs and entropies [T] of a micro-batch's sampled tokens, and its prompt tokens."""
+    def _scores(self, policy: Policy, prepared: PreparedBatch, part: Sequence[int]) -> tuple[Tensor, Tensor]:
+        """Return log-probs and entropies [T] of a micro-batch's sampled tokens."""
         prompt = prepared.prompt.tolist()
         by_prompt = [list(run) for _, run in groupby(part, key=lambda i: prompt[i])]
         completions = prepared.completions
         groups = [(completions[run[0]].prompt, [completions[i].tokens for i in run]) for run in by_prompt]
         logp, entropy = completion_logprobs(policy, groups, fp32_head=self._fp32_head)
         sampled = torch.from_numpy(np.concatenate([completions[i].sampled for i in part])).to(logp.device)
-        return logp[sampled], entropy[sampled], sum(len(prompt) for prompt, _ in groups)
+        return logp[sampled], entropy[sampled]
+
+    @torch.no_grad()
+    def _watched(self, prepared: PreparedBatch, part: Sequence[int]) -> tuple[Tensor, Tensor]:
+        """As `_scores`, for completions without a gradient: the step's numbers are of them, too."""
+        return self._scores(self.policy, prepared, part)
 
     @torch.no_grad()
     def _reference_logp(self, prepared: PreparedBatch, part: Sequence[int]) -> Tensor | None:
@@ -89,9 +97,11 @@ class Trainer:
 
     def _update(self, loss: float) -> dict[str, float]:
         """Clip, check and apply the accumulated gradient."""
-        norm = float(
-            torch.nn.utils.clip_grad_norm_(list(self._parameters.values()), self._settings.max_grad_norm)
-        )
+        parameters = list(self._parameters.values())
+        if all(parameter.grad is None for parameter in parameters):  # no completion learns
+            for parameter in parameters:
+                parameter.grad = torch.zeros_like(parameter)  # the moments decay as under any zero gradient
+        norm = float(torch.nn.utils.clip_grad_norm_(parameters, self._settings.max_grad_norm))
         learning_rate = warmed_up(self._settings, self._updates)
         if not (math.isfinite(norm) and math.isfinite(loss)):
             return {"grad_norm": norm, "learning_rate": learning_rate, "skipped": 1}
@@ -116,13 +126,14 @@ class Trainer:
                 self._optimizer.state[parameter] = placed
 
 
-def micro_batches(prepared: PreparedBatch, tokens: int) -> list[list[int]]:
-    """Cut the batch's completions into even runs of about `tokens` tokens, a prompt's completions together.
+def micro_batches(prepared: PreparedBatch, among: Tensor, tokens: int) -> list[list[int]]:
+    """Cut the completions that `among` [N] marks into even runs of about `tokens` tokens, by whole prompts.
 
     A run is over `tokens` by half a prompt's completions at most, or where one prompt has more.
     """
     prompt = prepared.prompt.tolist()
-    prompts = [list(run) for _, run in groupby(range(len(prompt)), key=lambda i: prompt[i])]
+    marked = among.nonzero().flatten().tolist()
+    prompts = [list(run) for _, run in groupby(marked, key=lambda i: prompt[i])]
     prompts.sort(
         key=lambda run: len(prepared.completions[run[0]].prompt)
     )  # alike lengths together: less padding
