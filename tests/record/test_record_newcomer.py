@@ -48,6 +48,19 @@ def test_text_among_the_rates_is_dropped_and_counted(tmp_path, content):
     assert run.provenance.dropped == {"value is NaN, infinite or text": 1}
 
 
+@pytest.mark.parametrize("content", ["t,q\n{}", "{}"], ids=["table", "json-lines"])
+def test_text_in_a_named_field_is_dropped_and_counted(tmp_path, content):
+    values = [0.1, 0.2, "broken", 0.4, "-", 0.6]
+    row = "{},{}\n" if "," in content else '{{"t": {}, "q": "{}"}}\n'
+    rows = "".join(row.format(t, q) for t, q in enumerate(values, 1))
+    run = scalerl.load(put(tmp_path, content.format(rows)), x="t", y="q")
+    assert (run.curve().compute.tolist(), run.curve().pass_rate.tolist()) == (
+        [1, 2, 4, 6],
+        [0.1, 0.2, 0.4, 0.6],
+    )
+    assert run.provenance.dropped == {"value is NaN, infinite or text": 1}
+
+
 def test_text_in_a_field_that_sounds_like_a_rate_does_not_spoil_long_logs(tmp_path):
     rows = [
         {"step": s, "reward_fn": "math", "eval/accuracy": s / 2000}

@@ -147,9 +147,15 @@ class Columns:
     def add(self, row: Iterable[tuple[str, Any]], decimal: str = ".") -> None:
         """Store one whole row of raw values: numbers, booleans, or text that shows a number."""
         for name, value in row:
-            if self.wants(name) and (number := as_number(value, name, decimal)) is not None:
+            if not self.wants(name):
+                continue
+            if (number := as_number(value, name, decimal, name == self._wanted.y or None)) is not None:
                 self.put(name, number)
         self.end_row()
+
+    def number(self, name: str, value: Any) -> float | None:
+        """The number behind a raw value of a field; None where it shows none."""
+        return as_number(value, name, rate=name == self._wanted.y or None)
 
     def rename(self, old: str, new: str) -> None:
         """Give a stored field another name; one that has it already is replaced."""
@@ -217,10 +223,11 @@ class Log:
         return self.run("", wanted)
 
 
-def as_number(value: Any, name: str, decimal: str = ".") -> float | None:
+def as_number(value: Any, name: str, decimal: str = ".", rate: bool | None = None) -> float | None:
     """The number behind a raw value, or None: durations in time fields, '10/560' in step fields.
 
-    Text in a field of rates ('OOM') is NaN, so that it is counted among what is dropped.
+    Text in a field of rates ('OOM') is NaN, so that it is counted among what is dropped. `rate` says whether
+    the field is one, else its name does.
     """
     kind = type(value)
     if kind is float:
@@ -237,7 +244,7 @@ def as_number(value: Any, name: str, decimal: str = ".") -> float | None:
     if role == "step" and "/" in value:
         value = value.split("/", 1)[0]
     number = parse_number(value, decimal)
-    if number is None and role in RATES and not shows_nothing(value):
+    if number is None and (role in RATES if rate is None else rate) and not shows_nothing(value):
         return math.nan
     return number
 

@@ -50,11 +50,11 @@ class Cells:
         column = self.columns[at]
         return column if isinstance(column, list) else column.to_pylist()
 
-    def numbers(self, at: int, name: str) -> tuple[Ints, Floats]:
-        """The rows [n] of a column that show a number, and the numbers [n]."""
+    def numbers(self, at: int, name: str, rate: bool | None = None) -> tuple[Ints, Floats]:
+        """The rows [n] of a column that show a number, and the numbers [n]. `rate`: as for `as_number`."""
         if not isinstance(self.columns[at], list) and (found := self.plain_numbers(at)) is not None:
             return found
-        read = [as_number(text, name, self.decimal) for text in self.texts(at)]
+        read = [as_number(text, name, self.decimal, rate) for text in self.texts(at)]
         rows = [row for row, number in enumerate(read) if number is not None]
         return np.array(rows, np.int64), np.array([read[row] for row in rows], np.float64)
 

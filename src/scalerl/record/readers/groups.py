@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from scalerl.errors import UserError
-from scalerl.record.columns import Columns, Log, Wanted, as_number, flatten
+from scalerl.record.columns import Columns, Log, Wanted, flatten
 from scalerl.record.fields import canonical, role_of
 
 _MOST_RUNS = 2000
@@ -76,7 +76,7 @@ def _add_alike(columns: Columns, names: tuple[str, ...], rows: list[dict[str, An
         if set(map(type, cells)) == {float}:
             columns.put_rows(name, np.array(cells))
             continue
-        numbers = [as_number(cell, name) for cell in cells]
+        numbers = [columns.number(name, cell) for cell in cells]
         places = [at for at, number in enumerate(numbers) if number is not None]
         if places:
             columns.put_rows(name, np.array([numbers[at] for at in places], np.float64), np.array(places))

@@ -171,7 +171,11 @@ def _is_label(name: str, named: Collection[str], tidy: Tidy | None) -> bool:
 
 
 def _fields(cells: Cells, header: tuple[str, ...], wanted: Wanted) -> Fields:
-    return {name: cells.numbers(at, name) for at, name in enumerate(header) if wanted.keep(name)}
+    return {
+        name: cells.numbers(at, name, name == wanted.y or None)
+        for at, name in enumerate(header)
+        if wanted.keep(name)
+    }
 
 
 def _by_run(cells: Cells, header: tuple[str, ...], grouper: Grouper) -> Iterator[tuple[Columns, Ints]]:
