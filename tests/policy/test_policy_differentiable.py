@@ -1,30 +1,20 @@
 """The derivatives that are written out, against numerical ones; the functions, against torch's own."""
 
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F  # noqa: N812
 from torch.autograd import gradcheck
 
+from scalerl.policy import packing
 from scalerl.policy.differentiable import rms_norm, rotate, swiglu
-from scalerl.policy.row_attention import RowBlock, attend_rows
+from scalerl.policy.row_attention import attend_rows
+from scalerl.policy.row_layout import RowLayout
 
 
 def random(*shape: int, seed: int = 0) -> torch.Tensor:
     generator = torch.Generator().manual_seed(seed)
     return torch.randn(shape, dtype=torch.float64, generator=generator).requires_grad_()
-
-
-def blocks_of(prompts: int, room: int, rows: list[tuple[list[int], int]]) -> list[RowBlock]:
-    """Blocks of (each row's prompt, length); the last column of prompt 0 is padding."""
-    blocks, start = [], 0
-    for owners, length in rows:
-        mask = torch.zeros(len(owners), 1, 1, length, room + length, dtype=torch.float64)
-        mask[..., room:] += torch.full((length, length), -torch.inf, dtype=torch.float64).triu(1)
-        mask[torch.tensor(owners) == 0, ..., room - 1] = -torch.inf
-        sharing = (torch.arange(prompts)[:, None] == torch.tensor(owners)).double()
-        blocks.append(RowBlock(start, length, torch.tensor(owners), sharing, mask))
-        start = blocks[-1].stop
-    return blocks
 
 
 @pytest.mark.parametrize("shape", [(5, 6), (3, 2, 4)])
@@ -57,19 +47,39 @@ def test_rotation_keeps_lengths_and_turns_back():
 
 
 @pytest.mark.parametrize("queries_per_key", [1, 2])
-def test_attention_over_prompt_and_own_tokens(queries_per_key):
+def test_attention_over_prompt_and_own_tokens(queries_per_key, monkeypatch):
+    monkeypatch.setattr(packing, "FREE_PADDING_TOKENS", 1)
     kv_heads, room, head_dim = 2, 3, 4
-    blocks = blocks_of(2, room, [([1, 0, 1], 3), ([0, 1], 1)])
-    tokens = blocks[-1].stop
-    query = random(tokens, kv_heads * queries_per_key, head_dim)
-    key, value = random(tokens, kv_heads, head_dim, seed=1), random(tokens, kv_heads, head_dim, seed=2)
+    rows = [3, 1, 3, 2, 1]  # fed tokens; the last one of each completion isn't
+    tokens = [np.zeros(length + 1, dtype=np.int64) for length in rows]
+    packed = packing.pack([((1, 1), tokens[:2]), ((1, 1, 1), tokens[2:])])
+    assert len(packed.blocks) > 1
+    layout = RowLayout.of(packed, kv_heads * queries_per_key, kv_heads, random(1))
+    query = random(sum(rows), kv_heads * queries_per_key, head_dim)
+    key, value = random(sum(rows), kv_heads, head_dim, seed=1), random(sum(rows), kv_heads, head_dim, seed=2)
     prompt_key = random(2, kv_heads, room, head_dim, seed=3)
     prompt_value = random(2, kv_heads, room, head_dim, seed=4)
     inputs = (query, key, value, prompt_key, prompt_value)
-    attended = attend_rows(*inputs, blocks, 0.5)
-    # row 1 of the first block, its last token, head 0: goes on from prompt 0, whose last column is padding
-    seen_keys = torch.cat((prompt_key[0, 0, : room - 1], key[3:6, 0]))
-    seen_values = torch.cat((prompt_value[0, 0, : room - 1], value[3:6, 0]))
-    expected = (0.5 * seen_keys @ query[5, 0]).softmax(0) @ seen_values
-    torch.testing.assert_close(attended[5, :head_dim], expected)
-    assert gradcheck(lambda *x: attend_rows(*x, blocks, 0.5), inputs)
+    attended = attend_rows(*inputs, layout, 0.5)
+    start = 0
+    for length, prompt, prompt_length in zip(rows, (0, 0, 1, 1, 1), (2, 2, 3, 3, 3), strict=True):
+        for token in range(start, start + length):
+            for head in range(kv_heads * queries_per_key):
+                shared = head // queries_per_key
+                own = slice(start, token + 1)
+                keys = torch.cat((prompt_key[prompt, shared, :prompt_length], key[own, shared]))
+                values = torch.cat((prompt_value[prompt, shared, :prompt_length], value[own, shared]))
+                expected = (0.5 * keys @ query[token, head]).softmax(0) @ values
+                torch.testing.assert_close(attended[token].view(-1, head_dim)[head], expected)
+        start += length
+    assert gradcheck(lambda *x: attend_rows(*x, layout, 0.5), inputs)
+
+
+def test_attention_of_no_token_at_all():
+    packed = packing.pack([((1, 1), [np.zeros(1, dtype=np.int64)])])
+    layout = RowLayout.of(packed, 2, 2, random(1))
+    inputs = (random(0, 2, 4), random(0, 2, 4), random(0, 2, 4), random(1, 2, 2, 4), random(1, 2, 2, 4))
+    attended = attend_rows(*inputs, layout, 0.5)
+    assert attended.shape == (0, 8)
+    attended.sum().backward()
+    assert all(x.grad is not None and not x.grad.any() for x in inputs)

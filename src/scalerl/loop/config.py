@@ -21,10 +21,19 @@ class EvaluationPlan(_Settings):
 
     every_steps: Count = 100
     """Trainer steps between evaluations."""
+    early_every_steps: Count | None = None
+    """Trainer steps between evaluations up to `early_until_step`: a curve's steep part tells the most."""
+    early_until_step: Annotated[int, Field(ge=0)] = 0
+    """The last step of the early part; 0: there is none."""
     samples_per_prompt: Count = 16
     """Completions of each held-out prompt."""
     repeats_at_start: Count = 1
     """Evaluations of the untrained policy: R0 is their mean."""
+
+    def due(self, step: int) -> bool:
+        """Whether the policy is evaluated after this trainer step, the last one apart."""
+        early = self.early_every_steps if step <= self.early_until_step else None
+        return step % (early or self.every_steps) == 0
 
 
 class CheckpointPlan(_Settings):

@@ -161,9 +161,9 @@ class Learner:
                 raise RunStopped(alarm.message)
 
     def evaluate_if_due(self, device_hours: float | None = None) -> None:
-        """Evaluate the trainer's weights at step 0, each `every_steps` and at the end."""
+        """Evaluate the trainer's weights at step 0, when the plan says so and at the end."""
         plan = self.config.evaluation
-        if self.version % plan.every_steps and not self.done:
+        if not (plan.due(self.version) or self.done):
             return
         repeats = plan.repeats_at_start if self.version == 0 else 1
         weights = self.trainer.policy.weights()

@@ -10,8 +10,9 @@ from torch import Tensor
 
 from scalerl.policy.lean import Architecture, architecture_of, hidden_states, rope_tables, weights_of
 from scalerl.policy.load import Policy
-from scalerl.policy.packing import Bucket, Packing, TokenGroup, pack
-from scalerl.policy.row_attention import RowBlock, attend_rows
+from scalerl.policy.packing import Packing, TokenGroup, pack
+from scalerl.policy.row_attention import attend_rows
+from scalerl.policy.row_layout import RowLayout
 from scalerl.policy.token_logprobs import token_logprobs
 
 
@@ -50,7 +51,7 @@ class _PackedAttention:
         self._scale = architecture.attention_scale
         self._prompts = len(packing.prompt_lengths), packing.prompt_room
         self._sizes = [packing.prompt_tokens, len(packing.tokens) - packing.prompt_tokens]
-        self._blocks = [_block(packing, bucket, like) for bucket in packing.buckets]
+        self._rows = RowLayout.of(packing, architecture.heads, architecture.kv_heads, like)
 
     def __call__(self, _layer: int, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
         """query [S, H, E], key and value [S, K, E] -> [S, H * E]."""
@@ -67,28 +68,5 @@ class _PackedAttention:
             prompt_query, prompt_key, prompt_value, is_causal=True, enable_gqa=grouped
         )
         of_prompts = attended.transpose(1, 2).reshape(self._sizes[0], -1)
-        of_rows = attend_rows(query, key, value, prompt_key, prompt_value, self._blocks, self._scale)
+        of_rows = attend_rows(query, key, value, prompt_key, prompt_value, self._rows, self._scale)
         return torch.cat((of_prompts, of_rows))
-
-
-def _block(packing: Packing, bucket: Bucket, like: Tensor) -> RowBlock:
-    """What attention needs to know of a bucket, on `like`'s device."""
-    owners = torch.from_numpy(bucket.prompts).to(like.device)
-    prompts = torch.arange(len(packing.prompt_lengths), device=like.device)
-    sharing = (prompts[:, None] == owners).to(like.dtype)
-    return RowBlock(
-        bucket.start - packing.prompt_tokens, bucket.length, owners, sharing, _mask(packing, bucket, like)
-    )
-
-
-def _mask(packing: Packing, bucket: Bucket, like: Tensor) -> Tensor:
-    """Additive [rows or 1, 1, 1, L, room + L]: the prompt's padding and the future are hidden."""
-    room, length = packing.prompt_room, bucket.length
-    lengths = torch.from_numpy(packing.prompt_lengths[bucket.prompts])
-    if bool((lengths == room).all()):
-        lengths = lengths[:1]
-    hidden = torch.zeros(len(lengths), length, room + length, dtype=torch.bool)
-    hidden[:, :, :room] = torch.arange(room) >= lengths[:, None, None]
-    hidden[:, :, room:] = torch.ones(length, length, dtype=torch.bool).triu(1)
-    mask = torch.zeros(hidden.shape, dtype=like.dtype).masked_fill_(hidden, -torch.inf)
-    return mask.to(like.device)[:, None, None]

@@ -1,7 +1,8 @@
-"""How groups of completions are laid out as one flat stream of tokens, each prompt once, with little padding.
+"""How groups of completions are laid out: one flat stream of tokens without padding, each prompt once.
 
-The stream is [P prompts padded to one length | bucket 0 | bucket 1 | ...]. A bucket holds completions of
-about equal length, padded to its longest. A completion's last token is in no bucket: it predicts nothing.
+The stream is [P prompts padded to one length | completion 0 | completion 1 | ...]. A completion's last token
+isn't in it: it predicts nothing. Attention works on blocks: rows of like length, the rows of a prompt
+together, padded.
 """
 
 from __future__ import annotations
@@ -17,23 +18,22 @@ Ints = npt.NDArray[np.int64]
 TokenGroup = tuple[Sequence[int], Sequence[Ints]]
 """A prompt's tokens and its completions' tokens, each of at least one."""
 
-PADDING_SHARE = 0.06
-"""A bucket is closed when the next completion would bring its padding above this share."""
-_FREE_PADDING = 48  # tokens of padding that aren't worth a bucket of their own
+PADDING_SHARE = 0.3
+"""Rows are sorted by length; a block is closed when the next row would bring its padding above this share."""
+FREE_PADDING_TOKENS = 512
+"""Padding that isn't worth a block of its own."""
 
 
 @dataclass(frozen=True, slots=True)
-class Bucket:
-    """Rows of the stream from `start`: [rows, length], row r continuing prompt `prompts[r]`."""
+class Block:
+    """B bundles of R rows of L tokens each; the rows of bundle b go on from prompt `prompts[b]`.
 
-    start: int
+    `tokens` [B, R, L]: where each lies among the completions' tokens of the stream; -1 is padding. A prompt
+    with many rows here may have several bundles.
+    """
+
     prompts: Ints
-    length: int
-
-    @property
-    def stop(self) -> int:
-        """Where the next bucket begins."""
-        return self.start + len(self.prompts) * self.length
+    tokens: Ints
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class Packing:
     positions: Ints  # [S], in the sequence: rope positions
     prompt_lengths: Ints  # [P]
     prompt_room: int  # the prompts' padded length
-    buckets: tuple[Bucket, ...]
+    blocks: tuple[Block, ...]
     predictors: Ints  # [T]: in completion order, the stream index whose hidden state predicts the token
     targets: Ints  # [T]: the tokens predicted
 
@@ -55,7 +55,7 @@ class Packing:
 
 
 def pack(groups: Sequence[TokenGroup]) -> Packing:
-    """Lay out groups; completions keep their order in `predictors` and `targets`."""
+    """Lay out groups; completions keep their order in the stream, `predictors` and `targets`."""
     prompt_lengths = np.array([len(prompt) for prompt, _ in groups], dtype=np.int64)
     room = int(prompt_lengths.max())
     completions = [tokens for _, group in groups for tokens in group]
@@ -66,49 +66,60 @@ def pack(groups: Sequence[TokenGroup]) -> Packing:
     prompts = np.zeros((len(groups), room), dtype=np.int64)
     for row, (prompt, _) in zip(prompts, groups, strict=True):
         row[: len(prompt)] = prompt
-    tokens, positions = [prompts.ravel()], [np.tile(np.arange(room), len(groups))]
-    first = np.empty(len(completions), dtype=np.int64)  # stream index of each completion's first token
-    buckets: list[Bucket] = []
-    start = prompts.size
-    for rows in _cut(lengths - 1):
-        bucket = Bucket(start, owner[rows], int(lengths[rows[0]]) - 1)
-        block = np.zeros((len(rows), bucket.length), dtype=np.int64)
-        for target, row in zip(block, rows, strict=True):
-            target[: lengths[row] - 1] = completions[row][:-1]
-        first[rows] = start + np.arange(len(rows)) * bucket.length
-        tokens.append(block.ravel())
-        positions.append((prompt_lengths[bucket.prompts, None] + np.arange(bucket.length)).ravel())
-        buckets.append(bucket)
-        start = bucket.stop
+    targets = np.concatenate(completions).astype(np.int64, copy=False)
+    fed = np.ones(len(targets), dtype=np.bool_)
+    fed[lengths.cumsum() - 1] = False
+    fed_lengths = lengths - 1
+    within = np.arange(int(fed_lengths.sum())) - np.repeat(fed_lengths.cumsum() - fed_lengths, fed_lengths)
+    first = prompts.size + fed_lengths.cumsum() - fed_lengths
     return Packing(
-        tokens=np.concatenate(tokens),
-        positions=np.concatenate(positions),
+        tokens=np.concatenate((prompts.ravel(), targets[fed])),
+        positions=np.concatenate(
+            (np.tile(np.arange(room), len(groups)), np.repeat(prompt_lengths[owner], fed_lengths) + within)
+        ),
         prompt_lengths=prompt_lengths,
         prompt_room=room,
-        buckets=tuple(buckets),
+        blocks=tuple(_block(rows, owner, fed_lengths, room) for rows in _cut(fed_lengths)),
         predictors=_predictors(first, lengths, owner * room + prompt_lengths[owner] - 1),
-        targets=np.concatenate(completions).astype(np.int64, copy=False),
+        targets=targets,
     )
 
 
 def _cut(lengths: Ints) -> list[Ints]:
-    """Rows by falling length (zeros left out), cut into buckets of little padding."""
+    """Rows by falling length (zeros left out), cut where the padding becomes too much."""
     order = np.argsort(-lengths, kind="stable")
     order = order[lengths[order] > 0]
-    buckets: list[Ints] = []
+    cut: list[Ints] = []
     start, padding = 0, 0
     for end, row in enumerate(order):
         longest = int(lengths[order[start]])
         added = longest - int(lengths[row])
-        allowed = max(_FREE_PADDING, PADDING_SHARE * longest * (end + 1 - start))
+        allowed = max(FREE_PADDING_TOKENS, PADDING_SHARE * longest * (end + 1 - start))
         if padding + added > allowed:
-            buckets.append(order[start:end])
+            cut.append(order[start:end])
             start, padding = end, 0
         else:
             padding += added
-    if len(order):
-        buckets.append(order[start:])
-    return buckets
+    return [*cut, order[start:]] if len(order) else []
+
+
+def _block(rows: Ints, owner: Ints, lengths: Ints, room: int) -> Block:
+    """Bundle rows by their prompt, as many to a bundle as costs the fewest keys and queries in all."""
+    rows = np.sort(rows)
+    longest = int(lengths[rows].max())
+    prompts, counts = np.unique(owner[rows], return_counts=True)
+    sizes = np.arange(1, counts.max() + 1)
+    bundles = -(-counts[:, None] // sizes)
+    size = int(sizes[np.argmin(bundles.sum(0) * (sizes * longest + room))])
+    of_prompt = -(-counts // size)
+    rank = np.arange(len(rows)) - np.repeat(counts.cumsum() - counts, counts)
+    bundle = np.repeat(of_prompt.cumsum() - of_prompt, counts) + rank // size
+    starts = lengths.cumsum() - lengths
+    column = np.arange(longest)
+    inside = column < lengths[rows, None]
+    tokens = np.full((int(of_prompt.sum()), size, longest), -1, dtype=np.int64)
+    tokens[bundle, rank % size] = np.where(inside, starts[rows, None] + column, -1)
+    return Block(np.repeat(prompts, of_prompt), tokens)
 
 
 def _predictors(first: Ints, lengths: Ints, prompt_last: Ints) -> Ints:

@@ -1,39 +1,18 @@
 """Attention of completions over their prompt and themselves, its derivative written out.
 
-Completions come in buckets of one padded length (`policy.packing`); a prompt's keys and values come once
-and are shared by all its completions.
+Completions are rows of padded blocks (`policy.row_layout`). A prompt's keys and values come once; the queries
+of a bundle, rows of one prompt, meet them in one product, so that nothing of a prompt is copied for a row.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-
-@dataclass(frozen=True, slots=True)
-class RowBlock:
-    """R completions of `length` tokens, tokens `start` to `stop` of the completions' part of the stream.
-
-    `owners` [R]: each one's prompt. `sharing` [G, R]: 1 where completion r goes on from prompt g: a product
-    with it adds up the gradients of a prompt, in an order that is always the same. `mask` [R or 1, 1, 1, L,
-    P + L]: 0 where a token may look, -inf elsewhere.
-    """
-
-    start: int
-    length: int
-    owners: Tensor
-    sharing: Tensor
-    mask: Tensor
-
-    @property
-    def stop(self) -> int:
-        """Where the next block begins."""
-        return self.start + len(self.owners) * self.length
+from scalerl.policy.row_layout import RowBlock, RowLayout
 
 
 def attend_rows(
@@ -42,11 +21,11 @@ def attend_rows(
     value: Tensor,
     prompt_key: Tensor,
     prompt_value: Tensor,
-    blocks: Sequence[RowBlock],
+    layout: RowLayout,
     scale: float,
 ) -> Tensor:
     """query [S, H, E], key and value [S, K, E], prompt_key and prompt_value [G, K, P, E] -> [S, H * E]."""
-    attended: Tensor = _AttendRows.apply(query, key, value, prompt_key, prompt_value, blocks, scale)
+    attended: Tensor = _AttendRows.apply(query, key, value, prompt_key, prompt_value, layout, scale)
     return attended
 
 
@@ -61,80 +40,95 @@ class _AttendRows(torch.autograd.Function):
         value: Tensor,
         prompt_key: Tensor,
         prompt_value: Tensor,
-        blocks: Sequence[RowBlock],
+        layout: RowLayout,
         scale: float,
     ) -> Tensor:
-        heads = key.shape[1]
-        attended = torch.empty_like(query, memory_format=torch.contiguous_format)
-        saved = []
-        for block in blocks:
-            queries = _split_heads(query, block, heads).flatten(2, 3).flatten(0, 1)
-            keys, values = _join(prompt_key, key, block), _join(prompt_value, value, block)
-            scores = torch.bmm(queries, keys.transpose(1, 2))
-            by_query = scores.view(len(block.owners), heads, -1, block.length, keys.shape[1])
-            torch.add(block.mask, by_query, alpha=scale, out=by_query)
-            weights = torch.softmax(scores, dim=-1)
-            _part(attended, block, heads).copy_(_by_token(torch.bmm(weights, values), block, heads))
-            saved += [queries, keys, values, weights]
-        ctx.save_for_backward(*saved)
-        ctx.blocks, ctx.scale = blocks, scale
+        ctx.layout, ctx.scale = layout, scale
         ctx.shapes = query.shape, key.shape, prompt_key.shape
-        return attended.flatten(1)
+        attended, saved = [], []
+        for block in layout.blocks:
+            queries, keys, values = (
+                _gathered(query, block.queries),
+                _gathered(key, block.keys),
+                _gathered(value, block.keys),
+            )
+            prompt_keys, prompt_values = _of_bundles(prompt_key, block), _of_bundles(prompt_value, block)
+            over_prompt = torch.baddbmm(
+                block.prompt_mask, block.by_bundle(queries), prompt_keys.transpose(1, 2), alpha=scale
+            )
+            over_row = torch.baddbmm(
+                block.causal, block.by_row(queries), block.by_row(keys).transpose(1, 2), alpha=scale
+            )
+            weights = torch.cat((over_prompt, block.by_bundle(over_row)), dim=-1).softmax(dim=-1)
+            of_prompt, of_row = _parts(weights, block)
+            out = torch.bmm(of_prompt, prompt_values)
+            block.by_row(out).baddbmm_(of_row, block.by_row(values))
+            attended.append(out.view(queries.shape))
+            saved += [queries, keys, values, weights, prompt_keys, prompt_values]
+        ctx.save_for_backward(*saved)
+        return _scattered(attended, layout.query_places, query).view(query.shape).flatten(1)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        layout, scale = ctx.layout, ctx.scale
         query_shape, key_shape, prompt_shape = ctx.shapes
-        heads = key_shape[1]
         grad = grad.reshape(query_shape)
-        grad_query = grad.new_empty(query_shape)
-        grad_key, grad_value = grad.new_empty(key_shape), grad.new_empty(key_shape)
+        of_queries, of_keys, of_values = [], [], []
         grad_prompt_key, grad_prompt_value = grad.new_zeros(prompt_shape), grad.new_zeros(prompt_shape)
-        for index, block in enumerate(ctx.blocks):
-            queries, keys, values, weights = ctx.saved_tensors[4 * index : 4 * index + 4]
-            grad_out = _split_heads(grad, block, heads).flatten(2, 3).flatten(0, 1)
-            _cut(torch.bmm(weights.transpose(1, 2), grad_out), grad_value, grad_prompt_value, block)
-            grad_weights = torch.bmm(grad_out, values.transpose(1, 2))
-            grad_scores = torch.ops.aten._softmax_backward_data(grad_weights, weights, -1, weights.dtype)
-            of_queries = _scaled_product(grad_scores, keys, ctx.scale)
-            _part(grad_query, block, heads).copy_(_by_token(of_queries, block, heads))
-            of_keys = _scaled_product(grad_scores.transpose(1, 2), queries, ctx.scale)
-            _cut(of_keys, grad_key, grad_prompt_key, block)
-        return grad_query, grad_key, grad_value, grad_prompt_key, grad_prompt_value, None, None
+        for index, block in enumerate(layout.blocks):
+            queries, keys, values, weights, prompt_keys, prompt_values = ctx.saved_tensors[
+                6 * index : 6 * index + 6
+            ]
+            out = _gathered(grad, block.queries).index_fill_(0, block.padding, 0)
+            by_bundle, by_row = block.by_bundle(out), block.by_row(out)
+            over_prompt, over_row = _parts(weights, block)
+            _add_up(torch.bmm(over_prompt.transpose(1, 2), by_bundle), grad_prompt_value, block)
+            of_values.append(torch.bmm(over_row.transpose(1, 2), by_row).view(values.shape))
+            from_prompt = torch.bmm(by_bundle, prompt_values.transpose(1, 2))
+            from_row = torch.bmm(by_row, block.by_row(values).transpose(1, 2))
+            grad_weights = torch.cat((from_prompt, block.by_bundle(from_row)), dim=-1)
+            scores = torch.ops.aten._softmax_backward_data(grad_weights, weights, -1, weights.dtype)
+            over_prompt, over_row = _parts(scores.mul_(scale), block)
+            of_query = torch.bmm(over_prompt, prompt_keys)
+            block.by_row(of_query).baddbmm_(over_row, block.by_row(keys))
+            of_queries.append(of_query.view(queries.shape))
+            _add_up(torch.bmm(over_prompt.transpose(1, 2), block.by_bundle(queries)), grad_prompt_key, block)
+            of_keys.append(torch.bmm(over_row.transpose(1, 2), block.by_row(queries)).view(keys.shape))
+        return (
+            _scattered(of_queries, layout.query_places, grad).view(query_shape),
+            _scattered(of_keys, layout.key_places, grad).view(key_shape),
+            _scattered(of_values, layout.key_places, grad).view(key_shape),
+            grad_prompt_key,
+            grad_prompt_value,
+            None,
+            None,
+        )
 
 
-def _part(stream: Tensor, block: RowBlock, heads: int) -> Tensor:
-    """A block's part of [S, H, E]: a view [R, L, K, H / K, E]."""
-    rows = stream[block.start : block.stop]
-    return rows.view(len(block.owners), block.length, heads, -1, stream.shape[-1])
+def _gathered(stream: Tensor, places: Tensor) -> Tensor:
+    """[S, heads, E] -> a block's places [n, E]."""
+    return stream.reshape(-1, stream.shape[-1]).index_select(0, places)
 
 
-def _split_heads(stream: Tensor, block: RowBlock, heads: int) -> Tensor:
-    """A block's part of [S, H, E]: a copy [R, K, H / K, L, E]."""
-    return _part(stream, block, heads).permute(0, 2, 3, 1, 4).contiguous()
+def _scattered(blocks: list[Tensor], places: Tensor, like: Tensor) -> Tensor:
+    """The way back: [S * heads, E] from the blocks' places."""
+    if not blocks:
+        return like.new_zeros((0, like.shape[-1]))
+    return (torch.cat(blocks) if len(blocks) > 1 else blocks[0]).index_select(0, places)
 
 
-def _by_token(x: Tensor, block: RowBlock, heads: int) -> Tensor:
-    """[R * K, H / K * L, E] -> [R, L, K, H / K, E], a view."""
-    split = x.view(len(block.owners), heads, -1, block.length, x.shape[-1])
-    return split.permute(0, 3, 1, 2, 4)
+def _of_bundles(prompts: Tensor, block: RowBlock) -> Tensor:
+    """[G, K, P, E] -> each bundle's prompt, [B * K, P, E]."""
+    return prompts.index_select(0, block.prompts).flatten(0, 1)
 
 
-def _join(prompts: Tensor, stream: Tensor, block: RowBlock) -> Tensor:
-    """[G, K, P, E] and [S, K, E] -> [R * K, P + L, E]: each completion's prompt, then its own."""
-    own = _part(stream, block, stream.shape[1]).squeeze(3).transpose(1, 2)
-    return torch.cat((prompts.index_select(0, block.owners), own), dim=2).flatten(0, 1)
+def _parts(weights: Tensor, block: RowBlock) -> tuple[Tensor, Tensor]:
+    """[B * K, R * J * L, P + L] -> over the prompt [.., R * J * L, P], over the row [B * K * R, J * L, L]."""
+    room = weights.shape[2] - block.length
+    return weights[:, :, :room], block.by_row(weights)[:, :, room:]
 
 
-def _cut(joined: Tensor, stream: Tensor, prompts: Tensor, block: RowBlock) -> None:
-    """The way back for gradients: its own written to [S, K, E], the prompts' added to [G, K, P, E]."""
-    room = prompts.shape[2]
-    rows = joined.view(len(block.owners), stream.shape[1], -1, joined.shape[-1])
-    _part(stream, block, stream.shape[1]).squeeze(3).copy_(rows[:, :, room:].transpose(1, 2))
-    prompts.flatten(1).addmm_(block.sharing, rows[:, :, :room].flatten(1))
-
-
-def _scaled_product(a: Tensor, b: Tensor, scale: float) -> Tensor:
-    """Batched scale * a @ b."""
-    unused = a.new_empty(())  # beta = 0: it isn't read
-    return torch.baddbmm(unused, a, b, beta=0, alpha=scale)
+def _add_up(bundles: Tensor, prompts: Tensor, block: RowBlock) -> None:
+    """Add gradients [B * K, P, E] to their prompts' [G, K, P, E]."""
+    prompts.flatten(1).addmm_(block.sharing, bundles.reshape(len(block.prompts), -1))

@@ -10,9 +10,9 @@ from scalerl.recipe.load import load_recipe
 from scalerl.recipe.recipe import Recipe
 from scalerl.study.plan import StudyPlan
 
-STEPS = 480
+STEPS = 540
 PROMPTS_PER_STEP = 32
-TRAIN_PROMPTS = 12_288
+TRAIN_PROMPTS = 13_824
 """A run goes through them 1.25 times. In a third epoch No-Positive-Resampling has only prompts left that are
 hardly ever solved, and the policy forgets the rest (docs/quickstart.md)."""
 RECIPES = ("scalerl", "deepseek_grpo")
@@ -47,8 +47,14 @@ def quickstart_config(recipe: Recipe, *, name: str, seed: int, steps: int = STEP
         model="quickstart",
         seed=seed,
         steps=steps,
-        evaluation=EvaluationPlan(every_steps=4, samples_per_prompt=1, repeats_at_start=3),
-        checkpoint=CheckpointPlan(every_steps=32, keep_last=2, keep_every=160),
+        evaluation=EvaluationPlan(
+            every_steps=8,
+            early_every_steps=2,
+            early_until_step=3 * steps // 8,
+            samples_per_prompt=1,
+            repeats_at_start=3,
+        ),
+        checkpoint=CheckpointPlan(every_steps=30, keep_last=2, keep_every=180),
         engine=EngineSettings(slots=512, micro_batch_tokens=3072),
     )
 

@@ -125,7 +125,7 @@ def arithmetic_tokenizer() -> SymbolTokenizer:
 
 def arithmetic_task(
     *,
-    train_prompts: int = 12_288,
+    train_prompts: int = 13_824,
     held_out_prompts: int = 320,
     min_operations: int = 2,
     max_operations: int = 8,
