@@ -98,7 +98,7 @@ def test_compare_says_the_sentence(capsys, log):
         (["fit", "LOG", "--from", "9", "--until", "1"], 2, "window"),
         (["fit", "LOG", "--r0", "0.3", "--until", "3000", "--require-identified"], 1, "ceiling"),
         (["fit", "LOG", "--from", "1e9"], 1, "no evaluation"),
-        (["compare", "LOG"], 2, "two recipes"),
+        (["compare", "LOG"], 2, "takes two"),
         (["bench", "curve", "--parts", "all"], 2, "--parts"),
     ],
 )
