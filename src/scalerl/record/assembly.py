@@ -27,7 +27,7 @@ class Assembly:
         self.dropped = dict(log.dropped)
         self.guesses = list(log.guesses)
         self.warnings = list(log.warnings)
-        self.chosen: Chosen = choose_y(columns, options.y, self.where)
+        self.chosen: Chosen = choose_y(columns, options.y or log.y_field, self.where)
         self.x = options.x or log.x_field
         if self.x == self.chosen.y:
             raise UserError(f"{self.where}: {self.x} can't be both compute and pass rate; name another --x")
@@ -38,6 +38,9 @@ class Assembly:
         """Where the steps are from, the rows [n] that have one, and it [n]."""
         y = self.columns.get(self.chosen.y)
         name = step_field(self.columns, self.chosen.y, self.options.x)
+        if name is None and self.x is None and (counts := self._growing_compute()) is not None:
+            self.x = counts
+            self.guesses.append(f"no field for the step: rows are placed by {counts} and counted")
         if self.options.x == INDEX or (name is None and self.x is not None):
             return INDEX, y.rows(), (y.ordinals() + 1).astype(np.float64)
         if name is None:
@@ -49,6 +52,16 @@ class Assembly:
         if not len(at):
             raise UserError(f"{self.where}: field {name!r} holds no number; choose another with --x")
         return name, at, values
+
+    def _growing_compute(self) -> str | None:
+        """A field of compute spent so far that grows along all of y's rows."""
+        rows = self.columns.get(self.chosen.y).rows()
+        for role in ("device_hours", "flops", "tokens_total", "seconds_total"):
+            for name in self.columns.having(role):
+                spent = look_up(rows, *self.columns.column(name))
+                if len(spent) > 1 and bool(np.all(np.diff(spent) > 0)):
+                    return name
+        return None
 
     def steps_of(self, name: str) -> tuple[Floats, Floats]:
         """(step, value) of a field in the order of the file, without NaN and rows that have no step."""
@@ -84,9 +97,19 @@ class Assembly:
         done = resolve(steps, self.options.restart, self.where)
         if main:
             self.warnings += done.notes
+            self._note_repeats(steps, values)
             for reason, count in done.dropped.items():
                 self._count(reason, count)
         return done.step, values[done.kept], at[done.kept], None
+
+    def _note_repeats(self, steps: Floats, values: Floats) -> None:
+        """Two writers leave two values at most steps: one counts, which is no small loss."""
+        again = (steps[1:] == steps[:-1]) & (values[1:] != values[:-1])
+        if 3 * int(np.sum(again)) > len(steps):
+            self.warnings.append(
+                "most steps have several values, of which the last counts: two runs in one file? "
+                "--group names the field that tells them apart"
+            )
 
     def _leave_negative(self, name: str, step: float, main: bool) -> None:
         """A curve has no step below 0: y's are refused, those of other sets left out."""

@@ -205,6 +205,7 @@ class Log:
     dropped: dict[str, int] = field(default_factory=dict)
     repeats: bool = False
     x_field: str | None = None
+    y_field: str | None = None
     budget: Budget = field(default_factory=Budget)
 
     def drop(self, reason: str, count: int = 1) -> None:

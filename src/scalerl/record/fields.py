@@ -46,7 +46,9 @@ SECONDS_STEP = (
 )  # fmt: skip
 SECONDS_EITHER = ("elapsed_time", "elapsed", "time/elapsed", "elapsed_s", "elapsed_seconds")
 TIMESTAMP = ("_timestamp", "timestamp", "wall time", "time/timestamp")
-DEVICE_HOURS = ("device_hours", "gpu_hours", "gpu-hours", "device-hours", "compute_hours")
+DEVICE_HOURS = (
+    "device_hours", "gpu_hours", "gpu-hours", "gpu hours", "device-hours", "device hours", "compute_hours",
+)  # fmt: skip
 FLOPS = ("flops", "total_flops", "train/total_flops")
 GROUP = (
     "run", "run_name", "run_id", "method", "condition", "recipe", "arm", "variant", "algorithm", "algo",

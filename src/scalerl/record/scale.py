@@ -13,7 +13,7 @@ from scalerl.record.choice import ChoiceNeeded, listing
 
 Floats = npt.NDArray[np.float64]
 SCALES = ("unit", "percent", "pm1")
-_EDGE = 1e-9
+_EDGE = 1e-6  # a mean of float32 may lie that far beyond its range
 _RATE_LIKE = re.compile(r"acc|pass|percent|pct|solve|success|correct|score|(?<![a-z])em\b", re.IGNORECASE)
 LARGEST_STD = 0.7072  # of values within 0..1: two samples, one 0 and one 1, with n - 1
 
@@ -31,7 +31,7 @@ class Evidence:
     @property
     def outside(self) -> bool:
         """Whether single rewards are seen outside 0..1."""
-        return self.low < -_EDGE or self.high > 1 + 1e-6 or self.std > LARGEST_STD
+        return self.low < -_EDGE or self.high > 1 + _EDGE or self.std > LARGEST_STD
 
 
 def to_rates(

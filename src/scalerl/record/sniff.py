@@ -22,6 +22,8 @@ _ARRAY = re.compile(r"\[\s*(?:[{\"\]\[]|-?\d[\d.eE+-]*\s*[,\]]\s*(?:-?\d|$))")
 
 def read_file(path: Path, wanted: Wanted) -> Log:
     """Read a log file of any supported format; UserError, one line, for anything else."""
+    if not path.is_file():  # opening a pipe that nobody writes to would wait for ever
+        raise UserError(f"{path}: a pipe or device; a log is read more than once: write it to a file first")
     try:
         with open(path, "rb") as file:
             start = file.read(64)

@@ -37,7 +37,7 @@ def read_head(path: Path, size: int = 1 << 18) -> Head:
         whole = not file.read(1)
     if not raw.strip(b"\x00\t\r\n \xef\xbb\xbf\xfe\xff"):
         raise UserError(f"{path}: the file is empty")
-    encoding = _encoding(raw)
+    encoding = _encoding(raw.rstrip(b"\x00") if whole else raw)  # a crash may leave a tail of zeros
     if encoding is None:
         raise UserError(f"{path}: a binary file in no format that scalerl reads; {_kind_of_binary(raw)}")
     text = codecs.getincrementaldecoder(encoding)(errors="replace").decode(raw)

@@ -151,8 +151,8 @@ def _by_arrow(block: str, dialect: Dialect, log: Log, needed: list[int], numeric
         numeric -= {at for at in numeric if texts.plain_numbers(at) is None}
         if len(numeric) == before:  # plain numbers, but not to Arrow's tables
             numeric.clear()
-    columns, unlike = found
-    _drop_unlike(log, len(dialect.header), unlike)
+    columns, other = found
+    log.drop(unlike(len(dialect.header)), other)
     return Cells(columns, dialect.decimal)
 
 
@@ -168,11 +168,11 @@ def _parsed(
 
     names = [str(at) for at in range(len(dialect.header))]
     types = {name: pa.float64() if int(name) in numeric else pa.string() for name in names}
-    unlike: list[str] = []
+    other: list[str] = []
 
     def skip(row: Any) -> str:
         if row.text.strip(dialect.delimiter):
-            unlike.append("")
+            other.append("")
         return "skip"
 
     try:
@@ -190,7 +190,7 @@ def _parsed(
         )
     except pa.ArrowInvalid:
         return None
-    return {at: table[str(at)].combine_chunks() for at in needed}, len(unlike)
+    return {at: table[str(at)].combine_chunks() for at in needed}, len(other)
 
 
 def _by_csv(
@@ -202,9 +202,12 @@ def _by_csv(
     limit = csv.field_size_limit(_LONGEST_CELL)
     batch: list[list[str]] = []
     try:
-        for row in csv.reader(lines, delimiter=dialect.delimiter):
-            if len(row) != width:
-                _drop_unlike(log, width, int(any(row)))
+        reader = csv.reader(lines, delimiter=dialect.delimiter)
+        line = 0
+        for row in reader:
+            line, begun = reader.line_num, line
+            if len(row) != width:  # a quote that never closes swallows many lines
+                log.drop(unlike(width), line - begun if any(row) else 0)
                 continue
             if len(batch) == _ROWS_A_BATCH:
                 yield _transposed(batch, dialect, needed)
@@ -212,7 +215,7 @@ def _by_csv(
             batch.append(row)
     finally:
         csv.field_size_limit(limit)
-    if batch and torn and _looks_cut(batch[-1]):
+    if batch and torn and _looks_cut(batch[-1], batch[:-1]):
         log.drop("last row torn by a crash")
         batch.pop()
     if batch:
@@ -223,10 +226,13 @@ def _transposed(rows: list[list[str]], dialect: Dialect, needed: list[int]) -> C
     return Cells({at: [row[at] for row in rows] for at in needed}, dialect.decimal)
 
 
-def _drop_unlike(log: Log, width: int, count: int) -> None:
-    log.drop(f"row with another number of cells than the header's {width}", count)
+def unlike(width: int) -> str:
+    """Why a row is left out that has more or fewer cells than the header."""
+    return f"row with another number of cells than the header's {width}"
 
 
-def _looks_cut(row: list[str]) -> bool:
-    """Of a last row without an end, whether its last cell may be half a number ('1.' or '3e')."""
-    return bool(re.search(r"(?:\d[.,]|[eE][+-]?|[+-])$", row[-1].strip()))
+def _looks_cut(row: list[str], before: list[list[str]]) -> bool:
+    """Whether the last cell of an unended row is half a number: '1.' or '3e', or shorter than all others."""
+    last = row[-1].strip()
+    shorter = len(before) > 2 and all(len(last) < len(other[-1].strip()) for other in before)
+    return shorter or bool(re.search(r"(?:\d[.,]|[eE][+-]?|[+-])$", last))

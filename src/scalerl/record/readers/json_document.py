@@ -2,165 +2,21 @@
 
 from __future__ import annotations
 
-import json
 import math
 import re
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-import orjson
 
 from scalerl.errors import UserError
 from scalerl.record.columns import Columns, Log, Wanted, flatten
+from scalerl.record.fields import role_of
 from scalerl.record.readers.groups import Grouper, add_rows
-from scalerl.record.text import Head, iter_chunks
+from scalerl.record.readers.json_stream import JsonStream
+from scalerl.record.text import Head
 
-LONGEST_VALUE = 32 << 20
-_MANY_CHARACTERS = 1 << 16
-_ONE_BY_ONE = 200
-_COMMAS_TRIED = 6
-_COMMA = re.compile(r"\s*,")
 _ROWS_A_BATCH = 1000
-_SPACE = re.compile(r"[\s\ufeff]*")
-_DECODER = json.JSONDecoder()
 _BY_STEP = re.compile(r"(?:checkpoint|global_step|step|iter(?:ation)?|epoch)?[-_ ]?(\d{1,12})", re.IGNORECASE)
-
-
-class JsonStream:
-    """A cursor over a JSON text that never holds more than one value of it. Malformed text is a UserError."""
-
-    def __init__(self, head: Head) -> None:
-        self.path = head.path
-        self._chunks = iter_chunks(head.path, head.encoding)
-        self._text = ""
-        self._at = 0
-        self._ended = False
-        self._singly = 0  # elements still to be taken one by one
-
-    def _more(self) -> bool:
-        chunk = "" if self._ended else next(self._chunks, None)
-        if chunk is None or self._ended:
-            self._ended = True
-            return False
-        self._text = self._text[self._at :] + chunk
-        self._at = 0
-        return True
-
-    def peek(self) -> str:
-        """The next character that isn't white space; '' at the end."""
-        while True:
-            self._at = _SPACE.match(self._text, self._at).end()  # type: ignore[union-attr]
-            if self._at < len(self._text):
-                return self._text[self._at]
-            if not self._more():
-                return ""
-
-    def take(self, expected: str) -> bool:
-        """Step over one character if it is the expected one."""
-        if self.peek() != expected:
-            return False
-        self._at += 1
-        return True
-
-    def value(self) -> Any:
-        """The next whole value."""
-        self.peek()
-        wanted = 1 << 16
-        while True:
-            try:
-                value, end = _DECODER.raw_decode(self._text, self._at)
-            except ValueError as error:
-                if len(self._text) - self._at > LONGEST_VALUE:
-                    raise UserError(f"{self.path}: not valid JSON, or one value above 32 MB") from None
-                if not self._grow(wanted):
-                    raise self._malformed(str(error).split("(")[0].strip()) from None
-            except RecursionError:
-                raise UserError(f"{self.path}: JSON nested too deeply to be a log") from None
-            else:
-                if end < len(self._text) or not self._grow(1):
-                    self._at = end
-                    return value
-            wanted *= 2
-
-    def _grow(self, characters: int) -> bool:
-        before = len(self._text) - self._at
-        while len(self._text) - self._at < before + characters and self._more():
-            pass
-        return len(self._text) - self._at > before
-
-    def _malformed(self, why: str) -> UserError:
-        return UserError(
-            f"{self.path}: the JSON ends early or isn't valid ({why}); was the file cut by a crash?"
-        )
-
-    def batches(self) -> Iterator[list[Any]]:
-        """The elements of the array that begins here, some at a time."""
-        if not self.take("["):
-            raise self._malformed("expected '['")
-        if self.take("]"):
-            return
-        while True:
-            yield from self._many()
-            yield [self.value()]
-            if self.take("]"):
-                return
-            if not self.take(","):
-                raise self._malformed("expected ',' or ']'")
-
-    def _many(self) -> Iterator[list[Any]]:
-        """Elements that lie whole in what is read already, with the comma behind each, parsed together.
-
-        A text that is a list of JSON values can be nothing else, wherever it was cut. Where none is found,
-        the next elements are taken one by one for a while.
-        """
-        while self._singly == 0:
-            if len(self._text) - self._at < _MANY_CHARACTERS:
-                self._more()
-            for comma in self._commas():
-                try:
-                    found = orjson.loads(f"[{self._text[self._at : comma]}]")
-                except orjson.JSONDecodeError:
-                    continue
-                self._at = comma + 1
-                yield found
-                break
-            else:
-                self._singly = _ONE_BY_ONE
-        self._singly -= 1
-
-    def _commas(self) -> Iterator[int]:
-        """Where elements may end, the farthest places first: after objects, or between numbers."""
-        first = self.peek()
-        stop = self._at + _MANY_CHARACTERS
-        if first == "{":
-            for _ in range(_COMMAS_TRIED):
-                stop = self._text.rfind("}", self._at, stop)
-                if stop < 0:
-                    return
-                if match := _COMMA.match(self._text, stop + 1):
-                    yield match.end() - 1
-        else:
-            bracket = self._text.find("]", self._at, stop)
-            comma = self._text.rfind(",", self._at, stop if bracket < 0 else bracket)
-            if comma > self._at:
-                yield comma
-
-    def members(self) -> Iterator[str]:
-        """The keys of the object that begins here; the caller takes each key's value before the next."""
-        if not self.take("{"):
-            raise self._malformed("expected '{'")
-        if self.take("}"):
-            return
-        while True:
-            key = self.value()
-            if not isinstance(key, str) or not self.take(":"):
-                raise self._malformed("expected a key and ':'")
-            yield key
-            if self.take("}"):
-                return
-            if not self.take(","):
-                raise self._malformed("expected ',' or '}'")
 
 
 def read_json_document(head: Head, wanted: Wanted) -> Log:
@@ -244,6 +100,8 @@ def _object(stream: JsonStream, wanted: Wanted, log: Log) -> None:
             value = stream.value()
             if isinstance(value, dict) and (step := _BY_STEP.fullmatch(key)):
                 _checkpoint(int(step[1]), value, wanted, log)
+            elif isinstance(value, dict) and _has_steps(value):
+                tables[key] = Log(f"JSON of columns in '{key}'", {"": _inner_columns(value, wanted, log)})
             elif isinstance(value, dict):
                 for inner, numbers in value.items():
                     arrays.extend(f"{key}/{inner}", numbers if _numbers(numbers) else [])
@@ -257,14 +115,40 @@ def _object(stream: JsonStream, wanted: Wanted, log: Log) -> None:
         log.format = "JSON of evaluations by checkpoint"
         log.repeats = True
     elif tables:
-        best = max(tables, key=lambda name: max(c.rows for c in tables[name].runs.values()))
-        log.format, log.runs, log.guesses = tables[best].format, tables[best].runs, tables[best].guesses
-        if len(tables) > 1:
-            log.guesses.append(f"rows taken from '{best}', the longest of {', '.join(tables)}")
+        _take_tables(tables, log)
     elif arrays.lengths:
         log.format, log.runs = "JSON of columns", {"": arrays.columns()}
     else:
         _no_rows(stream, flat)
+
+
+def _take_tables(tables: dict[str, Log], log: Log) -> None:
+    """The longest of the tables under an object's keys; those with the same fields are runs, told apart."""
+    best = max(tables, key=lambda name: max(c.rows for c in tables[name].runs.values()))
+    alike = [name for name in tables if _fields_of(tables[name]) == _fields_of(tables[best])]
+    if len(alike) > 1:
+        log.format = "JSON of runs by name"
+        log.runs = {f"{name} {run}".strip(): c for name in alike for run, c in tables[name].runs.items()}
+        return
+    log.format, log.runs, log.guesses = tables[best].format, tables[best].runs, tables[best].guesses
+    if len(tables) > 1:
+        log.guesses.append(f"rows taken from '{best}', the longest of {', '.join(tables)}")
+
+
+def _fields_of(table: Log) -> set[str]:
+    return {name for columns in table.runs.values() for name in columns.names}
+
+
+def _has_steps(value: dict[str, Any]) -> bool:
+    """Whether an inner object is a table of columns of its own: one of its arrays counts steps."""
+    return any(role_of(name) == "step" and _numbers(numbers) for name, numbers in value.items())
+
+
+def _inner_columns(value: dict[str, Any], wanted: Wanted, log: Log) -> Columns:
+    arrays = Arrays(wanted, log)
+    for name, numbers in value.items():
+        arrays.extend(name, numbers if _numbers(numbers) else [])
+    return arrays.columns()
 
 
 def _no_rows(stream: JsonStream, flat: dict[str, Any]) -> None:

@@ -6,17 +6,17 @@ import csv
 import itertools
 import re
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from scalerl.errors import UserError
 from scalerl.record.column import Ints
 from scalerl.record.columns import Columns, Log, Wanted
-from scalerl.record.fields import role_of
+from scalerl.record.fields import RATES, role_of
 from scalerl.record.numbers import has_decimal_comma, parse_number
 from scalerl.record.readers import wandb_chart
-from scalerl.record.readers.cells import Cells, Dialect, Fields, read_cells, store
+from scalerl.record.readers.cells import Cells, Dialect, Fields, read_cells, store, unlike
 from scalerl.record.readers.groups import Grouper, guess_groups
 from scalerl.record.text import Head
 
@@ -44,19 +44,35 @@ def sniff_table(head: Head, named: tuple[str | None, ...] = ()) -> Dialect | Non
         return None
     for delimiter in (",", "\t", ";", "|"):
         rows = _parse(body, delimiter)
-        if rows is None or len(rows[0]) < 2:
+        if rows is None or (len(rows[0]) < 2 and not _is_one_column(rows)):
             continue
+        rows[0] += _unnamed_last(rows)
         width = len(rows[0])
         agreeing = sum(len(row) == width for row in rows)
-        telling = any(role_of(cell.strip()) is not None or cell.strip() in named for cell in rows[0])
+        roles = {role_of(cell.strip()) for cell in rows[0]}
+        telling = roles != {None} or any(cell.strip() in named for cell in rows[0])
         longest = _LONGEST_BESIDE_KNOWN if telling else _LONGEST_NAME
-        if agreeing < (0.9 if telling else 1.0) * len(rows) or not _is_header(rows[0], longest):
+        fewest = 0.3 if "step" in roles and roles & set(RATES) else 0.9 if telling else 1.0
+        if agreeing < fewest * len(rows) or not _is_header(rows[0], longest):
             continue
         if len(rows) == 1 and not head.whole:
             continue
         decimal = "," if any(has_decimal_comma(cell) for row in rows[1:] for cell in row) else "."
         return Dialect(delimiter, decimal, _unique(rows[0]), skipped)
     return None
+
+
+def _is_one_column(rows: list[list[str]]) -> bool:
+    """A name of a pass rate above numbers alone: `--x index` counts its rows."""
+    cells = [row[0] for row in rows if len(row) == 1]
+    numbers = all(parse_number(cell) is not None for cell in cells[1:])
+    return 1 < len(cells) == len(rows) and numbers and role_of(cells[0].strip()) in RATES
+
+
+def _unnamed_last(rows: list[list[str]]) -> list[str]:
+    """A column more where every row below the header ends in a delimiter."""
+    longer = len(rows[0]) + 1
+    return [""] if len(rows) > 1 and all(len(row) == longer and not row[-1] for row in rows[1:]) else []
 
 
 def is_headless(head: Head) -> bool:
@@ -113,10 +129,34 @@ def read_table(head: Head, dialect: Dialect, wanted: Wanted) -> Log:
             batches = read_cells(head, dialect, log, wandb_chart.needed(dialect.header))
             wandb_chart.read_chart(batches, dialect.header, wanted, log)
         else:
-            _read_rows(head, dialect, wanted, log)
+            _read_rows(head, dialect, _scalar_export(dialect.header, wanted, log), log)
     except csv.Error as error:
         raise UserError(f"{head.path}: not readable as a table ({error})") from None
+    _refuse_ragged(head, dialect, log)
     return log
+
+
+def _refuse_ragged(head: Head, dialect: Dialect, log: Log) -> None:
+    """A few rows of another width are left out; where they are many, the header isn't the table's."""
+    reason = unlike(len(dialect.header))
+    lost, kept = log.dropped.get(reason, 0), sum(columns.rows for columns in log.runs.values())
+    if lost > kept / 2:
+        raise UserError(
+            f"{head.path}: {lost} of {lost + kept} rows have another number of cells than the header's "
+            f"{len(dialect.header)}: mend its first line, or part the file where its columns change"
+        )
+
+
+def _scalar_export(header: tuple[str, ...], wanted: Wanted, log: Log) -> Wanted:
+    """TensorBoard's CSV of one scalar names neither it nor the run: its Value is y."""
+    low = {name.lower(): name for name in header}
+    if low.keys() != {"wall time", "step", "value"} or wanted.y is not None:
+        return wanted
+    log.format, log.y_field = "TensorBoard scalar as CSV", low["value"]
+    log.guesses.append(
+        "the one value of this export is taken for the pass rate; the file doesn't say what it is"
+    )
+    return replace(wanted, y=log.y_field)
 
 
 def _refuse_index(head: Head, header: tuple[str, ...]) -> None:
